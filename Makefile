@@ -1,0 +1,65 @@
+# Two commands: `make run` shows dsbif at work, `make test` passes its tests. Both make and use .venv here.
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+VENV   := .venv
+PYTHON ?= python3
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip --disable-pip-version-check --quiet
+# The CPU build that the rest was measured with; anything that depends on torch must find it installed.
+TORCH  := torch==2.13.0
+ARGS   ?=
+
+.PHONY: run test check format bench clean
+
+run: $(VENV)/.run  ## install, fetch the speech models, run the default agent on the quick subset
+	$(PY) -m dsbif.run $(ARGS)
+
+test: $(VENV)/.dev  ## install what the tests need and pass them all
+	$(PY) -m pytest $(ARGS)
+
+check: $(VENV)/.dev  ## style, types, the laws of the house, the benchmark's own gates
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+	$(PY) -m dsbif.bench.grid | tail -n 1
+	$(PY) -m dsbif.bench.gates | tail -n 1
+	$(PY) -m dsbif.build.lint | tail -n 1
+
+format: $(VENV)/.dev  ## put the code in its usual form
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+bench: $(VENV)/.dev  ## speed and memory, as ratios measured in one run
+	$(PY) -m bench.vad
+	$(PY) -m bench.driver
+
+clean:  ## remove the environment; runs/ and data/ stay
+	rm -rf $(VENV)
+
+# Debian keeps venv in a package of its own.
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "dsbif needs Python 3.11 or newer; name one: make run PYTHON=python3.12" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && apt-get install -qy python3-venv; } || \
+	  { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 2; }
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.torch: | $(PY)
+	@echo "installing torch (about half a minute)"
+	@$(PIP) install '$(TORCH)'
+	@touch $@
+
+$(VENV)/.run: pyproject.toml $(VENV)/.torch
+	@echo "installing dsbif (about half a minute)"
+	@$(PIP) install -e '.[cascade,wandb]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.torch
+	@echo "installing dsbif and its development tools (about a minute)"
+	@$(PIP) install -e '.[dev]'
+	@touch $@ $(VENV)/.run

@@ -1,0 +1,1 @@
+"""Agents: the reference agents that every installation has, and the adapters of systems under test."""

@@ -1,0 +1,107 @@
+"""Which agent a configuration means: a written-out table, read in one place."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dsbif.agents.mouth import Mouth
+from dsbif.build.voices import Engine
+from dsbif.door import explain
+from dsbif.errors import ConfigError
+from dsbif.session.agent import LockstepAgent
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What reference agents work with. ``engine`` makes the run's synthesiser on first use."""
+
+    engine: Callable[[], Engine]
+    engine_name: str
+    assets: Path
+    lines: Path
+
+    def mouth(self, speaker: Mapping[str, str]) -> Mouth:
+        """A mouth with the voice that ``speaker`` names for the run's engine.
+
+        Raises:
+            ConfigError: no voice is named for it, or the engine has no such voice.
+        """
+        voice = speaker.get(self.engine_name)
+        engine = self.engine()
+        if voice is None or voice not in engine.voices:
+            raise ConfigError(
+                f"model.speaker names voice {voice!r} for engine '{self.engine_name}'; "
+                f"that engine speaks with: {', '.join(engine.voices)}."
+            )
+        return Mouth(engine, voice, self.lines)
+
+
+_Schema = TypeVar("_Schema", bound=BaseModel)
+
+
+class _SpeakerOnly(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    speaker: dict[str, str]
+
+
+class _Nothing(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _silent(rows: int, settings: Mapping[str, Any], workshop: Workshop) -> LockstepAgent:
+    from dsbif.agents.silent import Silent
+
+    _checked(_Nothing, settings)
+    return Silent(rows)
+
+
+def _babble(rows: int, settings: Mapping[str, Any], workshop: Workshop) -> LockstepAgent:
+    from dsbif.agents.babble import Babble
+
+    return Babble(rows, workshop.mouth(_checked(_SpeakerOnly, settings).speaker))
+
+
+def _oracle(rows: int, settings: Mapping[str, Any], workshop: Workshop) -> LockstepAgent:
+    from dsbif.agents.oracle import Oracle
+
+    return Oracle(rows, workshop.mouth(_checked(_SpeakerOnly, settings).speaker))
+
+
+def _cascade(rows: int, settings: Mapping[str, Any], workshop: Workshop) -> LockstepAgent:
+    from dsbif.agents.brain import make_brain
+    from dsbif.agents.cascade import Cascade, CascadeSettings
+    from dsbif.agents.ears import Ears
+    from dsbif.build.assets import locate
+
+    checked = _checked(CascadeSettings, settings)
+    ears = Ears(locate(checked.asr, workshop.assets))
+    return Cascade(rows, checked, ears, make_brain(checked.llm), workshop.mouth(checked.speaker))
+
+
+AGENTS: Mapping[str, Callable[[int, Mapping[str, Any], Workshop], LockstepAgent]] = {
+    "silent": _silent,
+    "babble": _babble,
+    "oracle": _oracle,
+    "cascade": _cascade,
+}
+
+
+def make_agent(kind: str, rows: int, settings: Mapping[str, Any], workshop: Workshop) -> LockstepAgent:
+    """The agent of a model configuration.
+
+    Raises:
+        ConfigError: an unknown kind, a setting it does not have, or a missing package or asset.
+    """
+    if kind not in AGENTS:
+        raise ConfigError(f"model.agent is '{kind}'; known: {', '.join(AGENTS)}.")
+    return AGENTS[kind](rows, settings, workshop)
+
+
+def _checked(schema: type[_Schema], settings: Mapping[str, Any]) -> _Schema:
+    try:
+        return schema.model_validate(dict(settings))
+    except ValidationError as error:
+        raise ConfigError(f"the configuration cannot be used: {explain(error, under='model')}.") from error

@@ -1,0 +1,1 @@
+"""From written scripts to user audio and a manifest."""

@@ -1,0 +1,187 @@
+"""The typed schema of ``conf/``: OmegaConf comes in once, frozen values go on.
+
+Only this module, ``run`` and ``launch`` know Hydra.
+"""
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from omegaconf import DictConfig, OmegaConf
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from dsbif.bench.grid import ROLE_IDS
+from dsbif.bench.levels import Level
+from dsbif.bench.probes import PROBES
+from dsbif.bench.windows import WindowMode
+from dsbif.door import explain
+from dsbif.errors import ConfigError
+from dsbif.files import stable_hash
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _cpu_count(value: object) -> object:
+    return (os.cpu_count() or 1) if value == "auto" else value
+
+
+def _all_probes(value: object) -> object:
+    return tuple(PROBES) if value == "all" else value
+
+
+def _as_text(value: object) -> object:
+    return None if value is None else str(value)
+
+
+class PacingConfig(_Frozen):
+    """Silences of the user's side, in seconds."""
+
+    gap_s: Annotated[float, Field(ge=0, le=600)]
+    trailing_s: Annotated[float, Field(ge=0, le=600)]
+    onset_timeout_s: Annotated[float, Field(gt=0, le=600)]
+
+
+class ModelConfig(BaseModel):
+    """One ``conf/model/*.yaml``. Keys beyond these belong to the agent, which checks them itself."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+    agent: str
+    rows: Annotated[int, Field(ge=1, le=512)]
+    conditioning: Literal["full", "partial", "none", "auto"]
+    pacing: PacingConfig
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The agent's own keys."""
+        return dict(self.model_extra or {})
+
+
+class LevelConfig(_Frozen):
+    """The prompt level."""
+
+    name: Level
+
+
+class RoleConfig(_Frozen):
+    """Which roles take part."""
+
+    ids: tuple[Literal["R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8"], ...]
+
+
+class ProbeConfig(_Frozen):
+    """Which probes take part."""
+
+    ids: Annotated[tuple[str, ...], BeforeValidator(_all_probes)]
+
+
+class VoiceConfig(_Frozen):
+    """Who speaks the user's side."""
+
+    engine: Literal["kokoro", "espeak"]
+    speed: Annotated[float, Field(ge=0.5, le=2.0)]
+    voices: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class TrackerConfig(_Frozen):
+    """Where results are mirrored."""
+
+    kind: Literal["wandb", "none"]
+    mode: Literal["offline", "online", "disabled"]
+    project: str
+    entity: str | None
+    group: str | None
+    tags: tuple[str, ...]
+
+
+class PathsConfig(_Frozen):
+    """Folders."""
+
+    runs: Path
+    corpus: Path
+    assets: Path
+    roles: Path | None
+    scripts: Path | None
+
+
+class RunConfig(_Frozen):
+    """Everything one run needs."""
+
+    model: ModelConfig
+    level: LevelConfig
+    role: RoleConfig
+    probe: ProbeConfig
+    thresholds: dict[str, Any]
+    voice: VoiceConfig
+    tracker: TrackerConfig
+    paths: PathsConfig
+    subset: Literal["quick", "full"]
+    windows: WindowMode
+    stage: Literal["all", "build", "record", "score"]
+    workers: Annotated[int, Field(ge=1, le=1024), BeforeValidator(_cpu_count)]
+    seed: Annotated[int, Field(ge=0, lt=2**31)]
+    run: Annotated[str | None, BeforeValidator(_as_text)]
+
+    @property
+    def names_cells(self) -> bool:
+        """Whether the user asked for certain roles or probes instead of all."""
+        return len(self.role.ids) < len(ROLE_IDS) or len(self.probe.ids) < len(PROBES)
+
+
+def from_omegaconf(config: DictConfig) -> RunConfig:
+    """Convert the composed configuration, once.
+
+    Raises:
+        ConfigError: a value of the wrong type or outside its range, an unknown probe or key.
+    """
+    raw = OmegaConf.to_container(config, resolve=True)
+    try:
+        run = RunConfig.model_validate(raw)
+    except ValidationError as error:
+        raise ConfigError(f"the configuration cannot be used: {explain(error)}.") from error
+    for probe in run.probe.ids:
+        if probe not in PROBES:
+            raise ConfigError(f"probe.ids names '{probe}', which is no probe.{did_you_mean(probe, PROBES)}")
+    return run
+
+
+def did_you_mean(found: str, valid: Iterable[str]) -> str:
+    """A hint that names the nearest valid word, or all of them when none is near.
+
+    >>> did_you_mean("max_wiat_s", ["max_wait_s", "coverage"])
+    " Did you mean 'max_wait_s'?"
+    """
+    names = sorted(valid)
+    near = difflib.get_close_matches(found, names, n=1, cutoff=0.6)
+    return f" Did you mean '{near[0]}'?" if near else f" Valid: {', '.join(names)}."
+
+
+_NEVER_CHANGES_OUTPUT = {"rows", "device", "threads"}
+
+
+def recording_identity(config: RunConfig) -> dict[str, Any]:
+    """What changes a recording: the agent, its pacing, the user's voice and the seed; never workers, rows or device."""
+    model = {k: v for k, v in config.model.model_dump(mode="json").items() if k not in _NEVER_CHANGES_OUTPUT}
+    return {"model": model, "voice": config.voice.model_dump(mode="json"), "seed": config.seed}
+
+
+def run_hash(config: RunConfig, texts: Mapping[str, str], versions: Mapping[str, str]) -> str:
+    """Eight hex digits of everything that changes the output.
+
+    Args:
+        texts: conversation id → hash of its script and prompt.
+        versions: rules, rendering and format versions.
+    """
+    return stable_hash(
+        {
+            **recording_identity(config),
+            "thresholds": config.thresholds,
+            "windows": config.windows,
+            "texts": dict(texts),
+            "versions": dict(versions),
+        }
+    )[:8]

@@ -1,0 +1,188 @@
+"""The path one run walks: scripts → user audio and manifest → recordings → measurements → verdicts → summary.
+
+Each stage reads the files that the one before it left and can run alone; what is there already is not done again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from rich.console import Console
+
+from dsbif.bench.case import Case
+from dsbif.bench.grid import CaseKey
+from dsbif.bench.manifest import case_line, read_manifest, write_manifest
+from dsbif.bench.roles import ROLES_DIR, Role, load_roles
+from dsbif.build.corpus import build_cases
+from dsbif.build.render import RENDER_VERSION
+from dsbif.build.script import SCRIPTS_DIR, Script, load_corpus
+from dsbif.build.voices import VoiceSettings
+from dsbif.config import RunConfig, recording_identity, run_hash
+from dsbif.errors import CaseError, ConfigError
+from dsbif.files import stable_hash, write_text
+from dsbif.progress import progress
+from dsbif.record import RecordJob, record
+from dsbif.report.aggregate import Summary, summarise, summary_json
+from dsbif.report.track import TrackerSettings, track
+from dsbif.rundir import RunDir
+from dsbif.score import RULES_VERSION
+from dsbif.scoring import score
+from dsbif.selection import select
+from dsbif.session.recording import REC_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to; ``summary`` is None where a stage before scoring was asked for."""
+
+    run_dir: RunDir
+    summary: Summary | None
+    hints: tuple[str, ...] = ()
+
+
+def run(config: RunConfig, console: Console) -> Outcome:
+    """Walk the corridor, or the one stage that was asked for."""
+    keys = select(config)
+    roles = load_roles(config.paths.roles or ROLES_DIR)
+    scripts = load_corpus(config.paths.scripts or SCRIPTS_DIR)
+    keys = _written(config, keys, scripts)
+    run_dir = RunDir(_run_path(config, keys, roles, scripts))
+    if config.stage == "score":
+        cases = read_manifest(run_dir.manifest)
+    else:
+        cases = _build(config, keys, roles, scripts)
+        _claim(run_dir, config, cases)
+    if config.stage in ("all", "record"):
+        job = RecordJob(
+            config.model, _voice(config), config.seed, run_dir.path, config.paths.corpus, config.paths.assets
+        )
+        with progress(f"{config.model.name} {config.level.name} records") as report:
+            record(job, cases, config.workers, report)
+    if config.stage in ("build", "record"):
+        return Outcome(run_dir, None)
+    return _score(config, run_dir, cases)
+
+
+def _written(config: RunConfig, keys: tuple[CaseKey, ...], scripts: Mapping[str, Script]) -> tuple[CaseKey, ...]:
+    """``subset=full`` is all that the corpus holds; anything smaller must be there whole."""
+    there = tuple(key for key in keys if key.conversation_id in scripts)
+    if config.subset == "full" and there:
+        return there
+    absent = [key.conversation_id for key in keys if key.conversation_id not in scripts]
+    if absent:
+        raise CaseError(
+            f"no script is written for {', '.join(absent[:5])}{' …' if len(absent) > 5 else ''}; "
+            f"looked in {config.paths.scripts or SCRIPTS_DIR}. Write it there, or choose other cases."
+        )
+    return there
+
+
+def _run_path(
+    config: RunConfig, keys: tuple[CaseKey, ...], roles: Mapping[str, Role], scripts: Mapping[str, Script]
+) -> Path:
+    if config.run:
+        named = Path(config.run)
+        return named if named.parent != Path() else config.paths.runs / named
+    texts = {key.test_case_id: _text_hash(key, roles[key.role], scripts[key.conversation_id]) for key in keys}
+    versions = {"rules": RULES_VERSION, "render": str(RENDER_VERSION), "rec": str(REC_VERSION)}
+    return config.paths.runs / f"{config.model.name}-{config.level.name}-{run_hash(config, texts, versions)}"
+
+
+def _text_hash(key: CaseKey, role: Role, script: Script) -> str:
+    lines = [(line.name, line.text, line.pause_s) for line in script.turn2_for(key)]
+    return stable_hash([role.prompt_for(key), script.turn1, lines, list(script.readback)])
+
+
+def _voice(config: RunConfig) -> VoiceSettings:
+    return VoiceSettings(engine=config.voice.engine, voices=config.voice.voices, speed=config.voice.speed)
+
+
+def _build(
+    config: RunConfig, keys: tuple[CaseKey, ...], roles: Mapping[str, Role], scripts: Mapping[str, Script]
+) -> list[Case]:
+    with progress("user audio") as report:
+        return build_cases(
+            keys=keys,
+            roles=roles,
+            scripts=scripts,
+            voice=_voice(config),
+            window_mode=config.windows,
+            corpus_dir=config.paths.corpus,
+            assets_dir=config.paths.assets,
+            workers=config.workers,
+            progress=report,
+        )
+
+
+def _claim(run_dir: RunDir, config: RunConfig, cases: list[Case]) -> None:
+    """Make the directory this run's, or refuse it where it holds something else's recordings.
+
+    Raises:
+        ConfigError: the directory was recorded with another model, voice, seed, prompt or user audio.
+    """
+    changed = list(_changed_settings(run_dir, config)) + list(_changed_cases(run_dir, cases))
+    if changed and run_dir.recordings.is_dir() and any(run_dir.recordings.glob("*.rec.json")):
+        shown = "; ".join(changed[:6]) + (f"; and {len(changed) - 6} more" if len(changed) > 6 else "")
+        raise ConfigError(
+            f"{run_dir.path} was recorded differently: {shown}. Nothing was touched. Leave out run= to get a directory "
+            "of its own, or name another one."
+        )
+    write_manifest(run_dir.manifest, cases)
+    described = {**config.model_dump(mode="json"), "recorded_with": recording_identity(config)}
+    write_text(run_dir.config, yaml.safe_dump(described, sort_keys=False, allow_unicode=True))
+
+
+def _changed_settings(run_dir: RunDir, config: RunConfig) -> list[str]:
+    if not run_dir.config.is_file():
+        return []
+    try:
+        before = yaml.safe_load(run_dir.config.read_text(encoding="utf-8"))["recorded_with"]
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{run_dir.config} does not say what the run was recorded with ({error}); name another run directory."
+        ) from error
+    was, now = _flat(before), _flat(recording_identity(config))
+    return [
+        f"{key} was {was.get(key, 'absent')!r} and is {now.get(key, 'absent')!r}"
+        for key in sorted(was.keys() | now.keys())
+        if was.get(key) != now.get(key)
+    ]
+
+
+def _flat(value: object, prefix: str = "") -> dict[str, object]:
+    if isinstance(value, dict):
+        return {key: item for name, part in value.items() for key, item in _flat(part, f"{prefix}.{name}").items()}
+    return {prefix.lstrip("."): value}
+
+
+def _changed_cases(run_dir: RunDir, cases: list[Case]) -> list[str]:
+    if not run_dir.manifest.is_file():
+        return []
+    before = {case.test_case_id: case_line(case) for case in read_manifest(run_dir.manifest)}
+    found = []
+    for case in cases:
+        was, now = before.get(case.test_case_id), case_line(case)
+        if was is not None and was != now:
+            keys = [key for key in now if was.get(key) != now[key]]
+            found.append(f"{case.test_case_id} has another {' and '.join(keys)}")
+    return found
+
+
+def _score(config: RunConfig, run_dir: RunDir, cases: list[Case]) -> Outcome:
+    rows = score(config, run_dir, cases)
+    summary = summarise(
+        rows,
+        cases,
+        model=config.model.name,
+        level=config.level.name,
+        windows=config.windows,
+        thresholds=config.thresholds,
+        conditioning=_conditioning(run_dir),
+    )
+    from dsbif.files import write_json
+
+    write_json(run_dir.summary, summary_json(summary))
+    settings = TrackerSettings(**config.tracker.model_dump())
+    hint = track(run_dir.path, summary, rows, config.model_dump(mode="json"), settings)
+    return Outcome(run_dir, summary, (hint,) if hint else ())

@@ -1,0 +1,87 @@
+"""``python -m dsbif.run``: compose the configuration, walk the corridor, print the table.
+
+Kept thin: Hydra calls it, and what it calls knows no Hydra. Exit status: 0 when every case is scored, 1 when one is
+not, 2 for a command or configuration that cannot be used, 130 on Ctrl-C.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from dsbif.config import from_omegaconf
+from dsbif.corridor import Outcome, run
+from dsbif.errors import DsbifError
+from dsbif.hydra_errors import explain
+from dsbif.report.tables import across_runs, run_table
+
+_HERE = Path(__file__).parent
+CONF_DIR = _HERE / "conf" if (_HERE / "conf").is_dir() else _HERE.parent / "conf"
+
+OK, UNSCORED, USAGE = 0, 1, 2
+_outcomes: list[Outcome] = []
+_refused: list[str] = []
+
+
+@hydra.main(version_base="1.3", config_path=str(CONF_DIR), config_name="config")
+def _task(config: DictConfig) -> None:
+    """One job; in a multirun an error of one job leaves the others alone."""
+    console = Console()
+    try:
+        outcome = run(from_omegaconf(config), console)
+    except DsbifError as error:
+        _refused.append(str(error))
+        print(f"dsbif: {error}", file=sys.stderr)
+        return
+    _outcomes.append(outcome)
+    _show(outcome, console)
+
+
+def _show(outcome: Outcome, console: Console) -> None:
+    if outcome.summary is not None:
+        console.print(run_table(outcome.summary))
+        console.print(f"recordings  {outcome.run_dir.recordings}", soft_wrap=True, highlight=False)
+        console.print(f"results     {outcome.run_dir.summary}", soft_wrap=True, highlight=False)
+    for hint in outcome.hints:
+        console.print(hint, style="dim", soft_wrap=True, highlight=False)
+
+
+def main() -> int:
+    """Run the command line in ``sys.argv``; returns the exit status."""
+    # With it Hydra lets exceptions through, so that ours and its own are told apart and shown as one paragraph.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        _task()
+    except (HydraException, OmegaConfBaseException) as error:
+        print(f"dsbif: {explain(error, CONF_DIR)}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        print("\ndsbif: stopped. What is recorded is kept; the same command goes on from here.", file=sys.stderr)
+        return 130
+    if len(_outcomes) > 1:
+        Console().print(across_runs([outcome.summary for outcome in _outcomes if outcome.summary]))
+    return _status()
+
+
+def _status() -> int:
+    if _refused:
+        return USAGE
+    whole = all(outcome.summary is None or outcome.summary.complete for outcome in _outcomes)
+    return OK if whole else UNSCORED
+
+
+def _terminated(signum: int, frame: FrameType | None) -> None:
+    """Leave as a terminated program does, after cleaning up half-written files."""
+    raise SystemExit(128 + signum)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,263 @@
+"""What is kept of an episode, beside its two channels: the value behind ``{tid}.rec.json``.
+
+Positions are kept twice: as sample counts on the 24 kHz session clock, which scoring uses, and as seconds rounded to
+a millisecond, for people.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dsbif.door import explain
+from dsbif.errors import CaseError
+from dsbif.files import write_json
+from dsbif.spans import Span
+
+SAMPLE_RATE_HZ = 24_000
+FRAME_SAMPLES = 480
+"""20 ms: the session's smallest step."""
+REC_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AudioPlaced:
+    """Agent audio: when it arrived, where on the agent's channel it was placed, how long it is."""
+
+    arrival_samples: int
+    position_samples: int
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """A piece of the agent's own transcript and the session time at which it came."""
+
+    time_samples: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """The agent reported that it stopped its own speech (``kind`` is the agent's word for it)."""
+
+    time_samples: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What the agent said. ``source``: ``native``, ``asr``, or ``none`` where nothing can tell."""
+
+    source: Literal["native", "asr", "none"]
+    pieces: tuple[TextPiece, ...] = ()
+    engine: str = ""
+
+    @property
+    def text(self) -> str:
+        """The whole transcript."""
+        return " ".join(piece.text.strip() for piece in self.pieces if piece.text.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One episode.
+
+    ``turn2_by``: what started turn 2: ``take-turn``, ``barge-in``, ``onset-timeout`` (the agent never spoke), or
+    ``not-reached``. ``agent_onset_samples``: the onset that a barge-in was counted from, found by ``detector``.
+    ``lateness_ms``: percentiles of how late frames went out on a wall clock; empty in lockstep.
+    """
+
+    test_case_id: str
+    conversation_id: str
+    model: str
+    status: Literal["ok", "agent_error"]
+    samples: int
+    turn2_onset_samples: int | None
+    turn2_by: Literal["take-turn", "barge-in", "onset-timeout", "not-reached"]
+    window_turn2: Span
+    transcript: Transcript
+    seed: int
+    error: str = ""
+    agent_onset_samples: int | None = None
+    detector: Mapping[str, Any] = field(default_factory=dict)
+    emissions: tuple[AudioPlaced, ...] = ()
+    interruptions: tuple[Interruption, ...] = ()
+    lateness_ms: Mapping[str, float] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+
+    @property
+    def duration_s(self) -> float:
+        """Length of both channels in seconds."""
+        return self.samples / SAMPLE_RATE_HZ
+
+    @property
+    def turn2_onset_s(self) -> float | None:
+        """Session time of turn 2's first sample."""
+        return None if self.turn2_onset_samples is None else self.turn2_onset_samples / SAMPLE_RATE_HZ
+
+    @property
+    def window(self) -> Span | None:
+        """The trigger window in session time, cut at the end of the recording; None if turn 2 was not reached."""
+        if self.turn2_onset_s is None:
+            return None
+        window = self.window_turn2.shifted(self.turn2_onset_s)
+        end_s = max(window.start_s, min(window.end_s, self.duration_s))
+        return Span(window.start_s, end_s)
+
+
+def seconds(samples: int | None) -> float | None:
+    """Session samples as seconds rounded to a millisecond, for files."""
+    return None if samples is None else round(samples / SAMPLE_RATE_HZ, 3)
+
+
+def write_recording(path: Path, recording: Recording) -> None:
+    """Write ``rec.json``, whole or not at all."""
+    write_json(path, recording_json(recording))
+
+
+def recording_json(rec: Recording) -> dict[str, Any]:
+    """The JSON object of ``rec.json``."""
+    window = rec.window
+    return {
+        "rec_version": REC_VERSION,
+        "test_case_id": rec.test_case_id,
+        "conversation_id": rec.conversation_id,
+        "model": rec.model,
+        "status": rec.status,
+        "error": rec.error,
+        "sample_rate_hz": SAMPLE_RATE_HZ,
+        "samples": rec.samples,
+        "duration_s": seconds(rec.samples),
+        "turn2_onset_samples": rec.turn2_onset_samples,
+        "turn2_onset_s": seconds(rec.turn2_onset_samples),
+        "turn2_by": rec.turn2_by,
+        "trigger_window": window and {"start_s": round(window.start_s, 3), "end_s": round(window.end_s, 3)},
+        "window_turn2": {"start_s": round(rec.window_turn2.start_s, 6), "end_s": round(rec.window_turn2.end_s, 6)},
+        "agent_onset_samples": rec.agent_onset_samples,
+        "agent_onset_s": seconds(rec.agent_onset_samples),
+        "detector": dict(rec.detector),
+        "transcript": {
+            "text": rec.transcript.text,
+            "source": rec.transcript.source,
+            "engine": rec.transcript.engine,
+            "pieces": [
+                {"time_samples": piece.time_samples, "time_s": seconds(piece.time_samples), "text": piece.text}
+                for piece in rec.transcript.pieces
+            ],
+        },
+        "emissions": [
+            {
+                "arrival_samples": item.arrival_samples,
+                "position_samples": item.position_samples,
+                "samples": item.samples,
+                "arrival_s": seconds(item.arrival_samples),
+                "position_s": seconds(item.position_samples),
+            }
+            for item in rec.emissions
+        ],
+        "interruptions": [
+            {"time_samples": item.time_samples, "time_s": seconds(item.time_samples), "kind": item.kind}
+            for item in rec.interruptions
+        ],
+        "lateness_ms": {name: round(value, 3) for name, value in rec.lateness_ms.items()},
+        "seed": rec.seed,
+        "versions": dict(rec.versions),
+        "flags": list(rec.flags),
+    }
+
+
+class _Door(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class _SpanIn(_Door):
+    start_s: float
+    end_s: float
+
+
+class _PieceIn(_Door):
+    time_samples: int
+    text: str
+
+
+class _TranscriptIn(_Door):
+    source: Literal["native", "asr", "none"]
+    engine: str = ""
+    pieces: tuple[_PieceIn, ...] = ()
+
+
+class _PlacedIn(_Door):
+    arrival_samples: int
+    position_samples: int
+    samples: int
+
+
+class _InterruptionIn(_Door):
+    time_samples: int
+    kind: str
+
+
+class _RecordingIn(_Door):
+    rec_version: Literal[1]
+    test_case_id: str
+    conversation_id: str
+    model: str
+    status: Literal["ok", "agent_error"]
+    error: str = ""
+    samples: int
+    turn2_onset_samples: int | None
+    turn2_by: Literal["take-turn", "barge-in", "onset-timeout", "not-reached"]
+    window_turn2: _SpanIn
+    agent_onset_samples: int | None = None
+    detector: dict[str, Any] = {}
+    transcript: _TranscriptIn
+    emissions: tuple[_PlacedIn, ...] = ()
+    interruptions: tuple[_InterruptionIn, ...] = ()
+    lateness_ms: dict[str, float] = {}
+    seed: int
+    versions: dict[str, str] = {}
+    flags: tuple[str, ...] = ()
+
+
+def read_recording(path: Path) -> Recording:
+    """Read ``rec.json``.
+
+    Raises:
+        CaseError: missing file, broken JSON, wrong type or another version of the format.
+    """
+    try:
+        raw = _RecordingIn.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:  # both pydantic's and JSON's errors are ValueErrors
+        fault = explain(error) if isinstance(error, ValidationError) else error
+        raise CaseError(f"the record {path} cannot be used: {fault}. Remove it to record the case again.") from error
+    return Recording(
+        test_case_id=raw.test_case_id,
+        conversation_id=raw.conversation_id,
+        model=raw.model,
+        status=raw.status,
+        samples=raw.samples,
+        turn2_onset_samples=raw.turn2_onset_samples,
+        turn2_by=raw.turn2_by,
+        window_turn2=Span(raw.window_turn2.start_s, raw.window_turn2.end_s),
+        transcript=Transcript(
+            raw.transcript.source,
+            tuple(TextPiece(piece.time_samples, piece.text) for piece in raw.transcript.pieces),
+            raw.transcript.engine,
+        ),
+        seed=raw.seed,
+        error=raw.error,
+        agent_onset_samples=raw.agent_onset_samples,
+        detector=raw.detector,
+        emissions=tuple(
+            AudioPlaced(item.arrival_samples, item.position_samples, item.samples) for item in raw.emissions
+        ),
+        interruptions=tuple(Interruption(item.time_samples, item.kind) for item in raw.interruptions),
+        lateness_ms=raw.lateness_ms,
+        versions=raw.versions,
+        flags=raw.flags,
+    )
