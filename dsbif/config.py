@@ -3,9 +3,8 @@
 Only this module, ``run`` and ``launch`` know Hydra.
 """
 
-import difflib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,7 +15,7 @@ from dsbif.bench.grid import ROLE_IDS
 from dsbif.bench.levels import Level
 from dsbif.bench.probes import PROBES
 from dsbif.bench.windows import WindowMode
-from dsbif.door import explain
+from dsbif.door import explain, nearest
 from dsbif.errors import ConfigError
 from dsbif.files import stable_hash
 
@@ -145,19 +144,8 @@ def from_omegaconf(config: DictConfig) -> RunConfig:
         raise ConfigError(f"the configuration cannot be used: {explain(error)}.") from error
     for probe in run.probe.ids:
         if probe not in PROBES:
-            raise ConfigError(f"probe.ids names '{probe}', which is no probe.{did_you_mean(probe, PROBES)}")
+            raise ConfigError(f"probe.ids names '{probe}', which is no probe.{nearest(probe, PROBES)}")
     return run
-
-
-def did_you_mean(found: str, valid: Iterable[str]) -> str:
-    """A hint that names the nearest valid word, or all of them when none is near.
-
-    >>> did_you_mean("max_wiat_s", ["max_wait_s", "coverage"])
-    " Did you mean 'max_wait_s'?"
-    """
-    names = sorted(valid)
-    near = difflib.get_close_matches(found, names, n=1, cutoff=0.6)
-    return f" Did you mean '{near[0]}'?" if near else f" Valid: {', '.join(names)}."
 
 
 _NEVER_CHANGES_OUTPUT = {"rows", "device", "threads"}

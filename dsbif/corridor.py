@@ -14,7 +14,7 @@ from dsbif.bench.case import Case
 from dsbif.bench.grid import CaseKey
 from dsbif.bench.manifest import case_line, read_manifest, write_manifest
 from dsbif.bench.roles import ROLES_DIR, Role, load_roles
-from dsbif.build.corpus import build_cases
+from dsbif.build.corpus import Build, build_cases
 from dsbif.build.render import RENDER_VERSION
 from dsbif.build.script import SCRIPTS_DIR, Script, load_corpus
 from dsbif.build.voices import VoiceSettings
@@ -30,6 +30,10 @@ from dsbif.score import RULES_VERSION
 from dsbif.scoring import score
 from dsbif.selection import select
 from dsbif.session.recording import REC_VERSION
+
+
+_HEARD_BY_AGENT = ("system_prompt", "turn1", "turn2", "barge_in_after_s")
+"""What of a case reaches the agent; the rest (window, target, expected action) may change under a recording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +106,8 @@ def _build(
     config: RunConfig, keys: tuple[CaseKey, ...], roles: Mapping[str, Role], scripts: Mapping[str, Script]
 ) -> list[Case]:
     with progress("user audio") as report:
-        return build_cases(
-            keys=keys,
-            roles=roles,
-            scripts=scripts,
-            voice=_voice(config),
-            window_mode=config.windows,
-            corpus_dir=config.paths.corpus,
-            assets_dir=config.paths.assets,
-            workers=config.workers,
-            progress=report,
-        )
+        build = Build(_voice(config), config.paths.corpus, config.paths.assets, config.workers)
+        return build_cases(keys, roles, scripts, build, config.windows, report)
 
 
 def _claim(run_dir: RunDir, config: RunConfig, cases: list[Case]) -> None:
@@ -163,8 +158,8 @@ def _changed_cases(run_dir: RunDir, cases: list[Case]) -> list[str]:
     found = []
     for case in cases:
         was, now = before.get(case.test_case_id), case_line(case)
-        if was is not None and was != now:
-            keys = [key for key in now if was.get(key) != now[key]]
+        keys = [key for key in _HEARD_BY_AGENT if was is not None and was[key] != now[key]]
+        if keys:
             found.append(f"{case.test_case_id} has another {' and '.join(keys)}")
     return found
 

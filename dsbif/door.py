@@ -1,4 +1,7 @@
-"""What is wrong with somebody's data, in one sentence: for the doors where pydantic checks it."""
+"""What is wrong with what somebody typed or sent, in one sentence, and what was probably meant."""
+
+import difflib
+from collections.abc import Iterable
 
 from pydantic import ValidationError
 
@@ -17,3 +20,14 @@ def explain(error: ValidationError, under: str = "") -> str:
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     found = "" if first["type"] == "missing" else f"; found {str(first['input'])[:_SHOWN]!r}"
     return f"key '{key}': {first['msg']}{found}{more}" if key else f"{first['msg']}{found}{more}"
+
+
+def nearest(found: str, valid: Iterable[str]) -> str:
+    """A hint that names the nearest valid word, or all of them when none is near.
+
+    >>> nearest("max_wiat_s", ["max_wait_s", "coverage"])
+    " Did you mean 'max_wait_s'?"
+    """
+    names = sorted(valid)
+    near = difflib.get_close_matches(found, names, n=1, cutoff=0.6)
+    return f" Did you mean '{near[0]}'?" if near else f" Valid: {', '.join(names)}."

@@ -8,7 +8,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
-from dsbif.config import did_you_mean
+from dsbif.door import nearest
 
 
 def explain(error: Exception, conf_dir: Path) -> str:
@@ -32,9 +32,9 @@ def _unknown_option(group: str, option: str, conf_dir: Path) -> str:
     folder = conf_dir / group
     if not folder.is_dir():
         groups = [path.name for path in conf_dir.iterdir() if path.is_dir()]
-        return f"there is no configuration group '{group}'.{did_you_mean(group, groups)}"
+        return f"there is no configuration group '{group}'.{nearest(group, groups)}"
     options = [path.stem for path in folder.glob("*.yaml")]
-    return f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} They lie in conf/{group}."
+    return f"{group}={option}: there is no such {group}.{nearest(option, options)} They lie in conf/{group}."
 
 
 def _unknown_key(key: str, conf_dir: Path) -> str:
@@ -48,7 +48,7 @@ def _unknown_key(key: str, conf_dir: Path) -> str:
             names = [str(name) for name in parent] if isinstance(parent, DictConfig) else []
             where = ".".join(parts[:depth])
             inside = f" in '{where}'" if where else ""
-            return f"the configuration has no key '{part}'{inside} (from {key}=…).{did_you_mean(part, names)}"
+            return f"the configuration has no key '{part}'{inside} (from {key}=…).{nearest(part, names)}"
         parent = OmegaConf.select(config, ".".join(parts[: depth + 1]))
     return f"the key {key} cannot be set like this."
 
