@@ -47,7 +47,9 @@ def main() -> int:
             library_s += time.perf_counter() - started
     print(f"{len(cases)} recordings, {audio_s:.0f} s of two channels")
     print(f"dsbif   read, check, resample, hear, measure   {ours_s:6.2f} s   real-time factor {ours_s / audio_s:.5f}")
-    print(f"library get_speech_timestamps alone            {library_s:6.2f} s   real-time factor {library_s / audio_s:.5f}")
+    print(
+        f"library get_speech_timestamps alone            {library_s:6.2f} s   real-time factor {library_s / audio_s:.5f}"
+    )
     print(f"ratio library / dsbif {library_s / ours_s:.2f}")
     return 0
 

@@ -3,6 +3,7 @@
 Each stage reads the files that the one before it left and can run alone; what is there already is not done again.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,17 +21,16 @@ from dsbif.build.script import SCRIPTS_DIR, Script, load_corpus
 from dsbif.build.voices import VoiceSettings
 from dsbif.config import RunConfig, recording_identity, run_hash
 from dsbif.errors import CaseError, ConfigError
-from dsbif.files import stable_hash, write_text
+from dsbif.files import stable_hash, write_json, write_text
 from dsbif.progress import progress
 from dsbif.record import RecordJob, record
-from dsbif.report.aggregate import Summary, summarise, summary_json
+from dsbif.report.aggregate import Conditions, Summary, summary_json
 from dsbif.report.track import TrackerSettings, track
 from dsbif.rundir import RunDir
 from dsbif.score import RULES_VERSION
 from dsbif.scoring import score
 from dsbif.selection import select
-from dsbif.session.recording import REC_VERSION
-
+from dsbif.session.recording import REC_VERSION, read_recording
 
 _HEARD_BY_AGENT = ("system_prompt", "turn1", "turn2", "barge_in_after_s")
 """What of a case reaches the agent; the rest (window, target, expected action) may change under a recording."""
@@ -166,18 +166,28 @@ def _changed_cases(run_dir: RunDir, cases: list[Case]) -> list[str]:
 
 def _score(config: RunConfig, run_dir: RunDir, cases: list[Case]) -> Outcome:
     rows = score(config, run_dir, cases)
-    summary = summarise(
-        rows,
-        cases,
+    conditions = Conditions(
         model=config.model.name,
-        level=config.level.name,
-        windows=config.windows,
-        thresholds=config.thresholds,
-        conditioning=_conditioning(run_dir),
+        level=_levels(cases),
+        windows=", ".join(sorted({str(case.window_mode) for case in cases})),
+        listen_rule=str(config.thresholds["listen_rule"]),
+        thresholds=str(config.thresholds["name"]),
+        conditioning=_conditioning(run_dir, cases),
     )
-    from dsbif.files import write_json
-
+    summary = Summary(conditions, tuple(rows))
     write_json(run_dir.summary, summary_json(summary))
     settings = TrackerSettings(**config.tracker.model_dump())
     hint = track(run_dir.path, summary, rows, config.model_dump(mode="json"), settings)
     return Outcome(run_dir, summary, (hint,) if hint else ())
+
+
+def _levels(cases: list[Case]) -> str:
+    return ", ".join(sorted({str(case.level) for case in cases}))
+
+
+def _conditioning(run_dir: RunDir, cases: list[Case]) -> str:
+    """What the first readable record says; an agent is conditioned in all of its cases or in none."""
+    for case in cases:
+        with contextlib.suppress(CaseError):
+            return read_recording(run_dir.rec(case.test_case_id)).conditioning
+    return "unknown"

@@ -58,12 +58,12 @@ class Cascade:
             transcript="native",
             versions=_versions("silero-vad", "faster-whisper", "kokoro-onnx"),
         )
-        self._make = lambda prompt: _Conversation(prompt, settings, ears.transcribe, brain, mouth)
+        self._parts = (settings, ears.transcribe, brain, mouth)
         self._conversations: dict[int, _Conversation] = {}
 
     def start(self, row: int, prompt: str, seed: int) -> None:
         """A new conversation: nothing heard, nothing said."""
-        self._conversations[row] = self._make(prompt)
+        self._conversations[row] = _Conversation(prompt, *self._parts)
 
     def step(self, pcm: Pcm, active: Sequence[bool]) -> Sequence[Sequence[Emission]]:
         """Hear 20 ms of every active row."""

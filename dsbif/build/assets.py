@@ -118,9 +118,7 @@ class _NotFetchedError(Exception):
 def _wrong_files(asset: Asset, home: Path) -> list[str]:
     """The files that are missing or have another hash."""
     return [
-        file
-        for file, digest in asset.files.items()
-        if not (home / file).is_file() or sha256_of(home / file) != digest
+        file for file, digest in asset.files.items() if not (home / file).is_file() or sha256_of(home / file) != digest
     ]
 
 

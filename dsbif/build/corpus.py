@@ -96,7 +96,9 @@ def _requests(
     speaker = voice_for(audio_key(key).removesuffix("-L4b"), settings.voices)
     turns = ((Line("turn1", text=script.turn1),), script.turn2_for(key))
     first, second = (
-        TurnRequest(f"audio/{_owner(key, number)}.{_content(lines, speaker, engine_identity)}.t{number}", speaker, lines)
+        TurnRequest(
+            f"audio/{_owner(key, number)}.{_content(lines, speaker, engine_identity)}.t{number}", speaker, lines
+        )
         for number, lines in enumerate(turns, 1)
     )
     return first, second
@@ -173,7 +175,9 @@ def _read_turn(corpus_dir: Path, request: TurnRequest) -> UserTurn:
         )
         return UserTurn(f"{request.stem}.wav", side["sha256"], side["samples"], segments)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CaseError(f"the side file {path} cannot be used ({error}); remove it to have the turn spoken anew.") from error
+        raise CaseError(
+            f"the side file {path} cannot be used ({error}); remove it to have the turn spoken anew."
+        ) from error
 
 
 def _case(

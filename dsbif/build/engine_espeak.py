@@ -57,7 +57,7 @@ class Espeak:
             status = status or self._library.espeak_Synchronize()
         if status:
             raise AgentError(f"espeak-ng refused voice {voice!r} or the text {text[:60]!r} (status {status}).")
-        pcm = np.frombuffer(b"".join(pieces), "<i2").astype(np.float32) / 32_768
+        pcm = np.frombuffer(b"".join(pieces), "<i2").astype(np.float32) / np.float32(32_768)
         return resample(pcm, self._rate_hz, 24_000)
 
 
@@ -74,5 +74,7 @@ def _load() -> tuple[Any, int]:
     ]  # fmt: skip
     rate_hz = library.espeak_Initialize(_RETRIEVAL, 0, espeakng_loader.get_data_path().encode(), 0)
     if rate_hz <= 0:
-        raise ConfigError(f"espeak-ng did not start (status {rate_hz}); reinstall: pip install --force-reinstall espeakng-loader")
+        raise ConfigError(
+            f"espeak-ng did not start (status {rate_hz}); reinstall: pip install --force-reinstall espeakng-loader"
+        )
     return library, int(rate_hz)

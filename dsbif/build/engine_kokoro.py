@@ -46,7 +46,7 @@ def _packed(styles: Path, voices: tuple[str, ...]) -> Path:
     if not path.is_file():
         tables = {voice: np.fromfile(styles / f"{voice}.bin", "<f4").reshape(_STYLE_SHAPE) for voice in voices}
         with whole_file(path) as temporary, temporary.open("wb") as out:
-            np.savez(out, **tables)
+            np.savez(out, allow_pickle=False, **tables)
     return path
 
 

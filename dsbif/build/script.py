@@ -160,15 +160,16 @@ def _script(path: Path, role: str, line: int, entry: _Conversation, others: Mapp
 
 
 def _borrowed(where: str, role: str, entry: _Conversation, others: Mapping[str, Path]) -> Script:
-    if entry.same_as not in others or entry.same_as == role:
-        raise CaseError(f"{where}: same_as names {entry.same_as!r}, which has no script file here.")
-    for script in load_scripts(others[entry.same_as]):
+    lender = entry.same_as or ""
+    if lender not in others or lender == role:
+        raise CaseError(f"{where}: same_as names {lender!r}, which has no script file here.")
+    for script in load_scripts(others[lender]):
         if (script.probe, script.instance) == (entry.probe, entry.instance):
             return Script(
                 role, script.probe, script.instance, script.turn1, script.turn2, script.safety_turn2,
                 script.readback, where,
             )  # fmt: skip
-    raise CaseError(f"{where}: {entry.same_as} has no {entry.probe} i{entry.instance} to borrow.")
+    raise CaseError(f"{where}: {lender} has no {entry.probe} i{entry.instance} to borrow.")
 
 
 def _lines(where: str, items: tuple[_Item, ...], layout: tuple[Speech | Silence, ...]) -> tuple[Line, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 from dsbif.bench.case import Case
+from dsbif.session.recording import Conditioning
 from dsbif.session.user import Pacing, Pcm
 
 
@@ -40,12 +41,12 @@ Emission = AgentAudio | AgentText | Interrupted
 class AgentFacts:
     """What a reader of results must know about an agent.
 
-    ``conditioning``: whether the system prompt reaches the model at all: ``full``, ``partial`` or ``none``.
+    ``conditioning``: whether the system prompt reaches the model at all.
     ``transcript``: ``native`` where the agent reports its own words, else ``none``.
     """
 
     name: str
-    conditioning: Literal["full", "partial", "none"]
+    conditioning: Conditioning
     transcript: Literal["native", "none"]
     versions: Mapping[str, str] = field(default_factory=dict)
 

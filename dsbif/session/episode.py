@@ -125,6 +125,7 @@ class _Row:
             emissions=self.tape.placed,
             interruptions=tuple(self._interruptions),
             seed=self.seed,
+            conditioning=agent.facts.conditioning,
             versions=agent.facts.versions,
             flags=tuple(flags),
         )

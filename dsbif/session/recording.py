@@ -23,6 +23,10 @@ FRAME_SAMPLES = 480
 REC_VERSION = 1
 
 
+Conditioning = Literal["full", "partial", "none"]
+"""Whether the system prompt reached the model: results carry it, since some systems cannot take a prompt."""
+
+
 @dataclass(frozen=True, slots=True)
 class AudioPlaced:
     """Agent audio: when it arrived, where on the agent's channel it was placed, how long it is."""
@@ -81,6 +85,7 @@ class Recording:
     window_turn2: Span
     transcript: Transcript
     seed: int
+    conditioning: Conditioning = "full"
     error: str = ""
     agent_onset_samples: int | None = None
     detector: Mapping[str, Any] = field(default_factory=dict)
@@ -128,6 +133,7 @@ def recording_json(rec: Recording) -> dict[str, Any]:
         "test_case_id": rec.test_case_id,
         "conversation_id": rec.conversation_id,
         "model": rec.model,
+        "conditioning": rec.conditioning,
         "status": rec.status,
         "error": rec.error,
         "sample_rate_hz": SAMPLE_RATE_HZ,
@@ -207,6 +213,7 @@ class _RecordingIn(_Door):
     test_case_id: str
     conversation_id: str
     model: str
+    conditioning: Conditioning = "full"
     status: Literal["ok", "agent_error"]
     error: str = ""
     samples: int
@@ -250,6 +257,7 @@ def read_recording(path: Path) -> Recording:
             raw.transcript.engine,
         ),
         seed=raw.seed,
+        conditioning=raw.conditioning,
         error=raw.error,
         agent_onset_samples=raw.agent_onset_samples,
         detector=raw.detector,
