@@ -11,6 +11,7 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
+from dsbif import __version__
 from dsbif.bench.case import Case
 from dsbif.bench.grid import CaseKey
 from dsbif.bench.manifest import case_line, read_manifest, write_manifest
@@ -89,7 +90,7 @@ def _run_path(
         named = Path(config.run)
         return named if named.parent != Path() else config.paths.runs / named
     texts = {key.test_case_id: _text_hash(key, roles[key.role], scripts[key.conversation_id]) for key in keys}
-    versions = {"rules": RULES_VERSION, "render": str(RENDER_VERSION), "rec": str(REC_VERSION)}
+    versions = {"dsbif": __version__, "rules": RULES_VERSION, "render": str(RENDER_VERSION), "rec": str(REC_VERSION)}
     return config.paths.runs / f"{config.model.name}-{config.level.name}-{run_hash(config, texts, versions)}"
 
 

@@ -64,7 +64,7 @@ class Oracle:
         stop_after = TALKED_OVER_S.get(action)
         session = _Session(Playback(), turn1_samples, None if stop_after is None else to_samples(stop_after))
         if case.barge_in_after_s is not None:
-            said = Utterance([(EXPLANATION, self._mouth.monologue(EXPLANATION))])
+            said = Utterance.word_by_word(EXPLANATION, self._mouth.monologue(EXPLANATION))
             session.playback.schedule(turn1_samples + to_samples(ANSWER_GAP_S), said)
         elif action in REACTION_S:
             opens = turn1_samples + to_samples(pacing.gap_s) + to_samples(case.window.start_s)
@@ -78,7 +78,8 @@ class Oracle:
             Action.BACKCHANNEL: (ACKNOWLEDGEMENT,),
             Action.READBACK: case.readback,
         }[case.expected_action]
-        return Utterance([(line, self._mouth.say(line)) for line in lines])
+        spoken = (Utterance.word_by_word(line, self._mouth.say(line)) for line in lines)
+        return Utterance([piece for utterance in spoken for piece in utterance.pieces])
 
     def start(self, row: int, prompt: str, seed: int) -> None:
         """Begin the revealed case.

@@ -15,6 +15,17 @@ class Utterance:
 
     pieces: Sequence[tuple[str, Pcm]]
 
+    @classmethod
+    def word_by_word(cls, text: str, pcm: Pcm) -> "Utterance":
+        """An utterance whose words are reported as they are said, time shared out by their letters.
+
+        What is cut off is then not in the transcript. Within an utterance the times are approximate.
+        """
+        words = text.split()
+        ends = np.cumsum([len(word) + 1 for word in words])
+        cuts = [0, *(int(len(pcm) * end / ends[-1]) for end in ends)]
+        return cls([(word, pcm[start:stop]) for word, start, stop in zip(words, cuts[:-1], cuts[1:], strict=True)])
+
 
 class Playback:
     """Plays utterances at their times on one session clock, in samples at 24 kHz."""

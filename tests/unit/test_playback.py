@@ -59,3 +59,19 @@ def test_nothing_is_emitted_before_its_time() -> None:
     silence: list[Emission] = []
     assert playback.pull(0, 480) == silence
     assert playback.busy
+
+
+def test_words_are_reported_as_they_are_said_and_what_is_cut_off_is_not() -> None:
+    playback = Playback()
+    playback.schedule(0, Utterance.word_by_word("one four seven", np.ones(4800, np.float32)))
+    _, texts = _play(playback, 0, 2400)
+    assert [text for _, text in texts] == ["one"]
+    playback.stop()
+    assert _play(playback, 2400, 4800)[1] == []
+
+
+def test_an_utterance_word_by_word_keeps_every_sample_and_word() -> None:
+    speech = np.arange(1, 5001, dtype=np.float32)
+    utterance = Utterance.word_by_word(" five  five zero ", speech)
+    assert [word for word, _ in utterance.pieces] == ["five", "five", "zero"]
+    assert np.array_equal(np.concatenate([pcm for _, pcm in utterance.pieces]), speech)
