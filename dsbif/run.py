@@ -58,6 +58,8 @@ def main() -> int:
     # With it Hydra lets exceptions through, so that ours and its own are told apart and shown as one paragraph.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     signal.signal(signal.SIGTERM, _terminated)
+    # Hydra's parser takes -m only before the first KEY=VALUE; people put it anywhere.
+    sys.argv[1:] = sorted(sys.argv[1:], key=lambda word: word not in ("-m", "--multirun"))
     try:
         _task()
     except (HydraException, OmegaConfBaseException) as error:

@@ -115,7 +115,9 @@ class _Conversation:
         answer = self._brain.answer(self._dialogue)
         if answer:
             self._dialogue.append(Message("assistant", answer))
-            self._playback.schedule(self._heard + self._latency, Utterance.word_by_word(answer, self._mouth.say(answer)))
+            self._playback.schedule(
+                self._heard + self._latency, Utterance.word_by_word(answer, self._mouth.say(answer))
+            )
 
 
 def _versions(*packages: str) -> Mapping[str, str]:

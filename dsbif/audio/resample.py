@@ -8,7 +8,7 @@ from dsbif.audio.wav import Samples
 
 
 def resample(mono: Samples, from_hz: int, to_hz: int) -> Samples:
-    """Convert float32 [n] to [n * to_hz / from_hz]; the same array where the rates agree."""
+    """Convert float32 [n] to float32 [n * to_hz / from_hz]; the same array where the rates agree."""
     if from_hz == to_hz or not len(mono):
         return mono
     import soxr

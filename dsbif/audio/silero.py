@@ -2,8 +2,8 @@
 
 Conventions
 -----------
-* One ONNX session a process, behind a lock: the session holds no state (each caller brings its own), but two threads
-  inside it at once can abort the interpreter.
+* One ONNX session a process, loaded and run behind a lock: the session holds no state (each caller brings its own),
+  but two threads inside it at once can abort the interpreter. A forked child gets a lock and a session of its own.
 * Times are asked from the library in samples, never in seconds, which it rounds to a tenth.
 * Boundaries lie on the model's grid of 512 samples at 16 kHz (32 ms), moved by the pad.
 * Both paths run the library's *sequence* model, which gives the streaming model's probabilities bit for bit.
@@ -13,6 +13,8 @@ Source: DSB-IFEval for 90 ms and 90 ms; everything else is the library's default
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -65,6 +67,15 @@ class SpeechEnd:
 SpeechEvent = SpeechStart | SpeechEnd
 
 
+def _new_lock() -> None:
+    """Another thread of the parent may have held the lock when the process was forked."""
+    global _lock  # noqa: PLW0603
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_new_lock)
+
+
 @cache
 def _model_of_process(pid: int) -> Any:
     try:
@@ -74,9 +85,33 @@ def _model_of_process(pid: int) -> Any:
     return load_silero_vad(sequence=True)
 
 
-def _model() -> Any:
-    """The process's instance; a forked child makes its own."""
-    return _model_of_process(os.getpid())
+@contextmanager
+def _model() -> Iterator[Any]:
+    """The process's instance, for one caller at a time."""
+    with _lock:
+        yield _model_of_process(os.getpid())
+
+
+def speech_spans_samples(mono_16k: Samples, settings: VadSettings | None = None) -> list[tuple[int, int]]:
+    """Where there is speech in float32 [n] at 16 kHz: (first sample, one past the last), unmerged, inside the audio.
+
+    Raises:
+        ConfigError: the packages are not installed.
+    """
+    settings = settings or VadSettings()
+    with _model() as model:
+        from silero_vad import get_speech_timestamps_sequence
+
+        found = get_speech_timestamps_sequence(
+            mono_16k,
+            model,
+            threshold=settings.threshold,
+            sampling_rate=VAD_HZ,
+            min_speech_duration_ms=settings.min_speech_ms,
+            min_silence_duration_ms=settings.min_silence_ms,
+            speech_pad_ms=settings.speech_pad_ms,
+        )
+    return [(int(item["start"]), min(int(item["end"]), len(mono_16k))) for item in found]
 
 
 def speech_spans(mono: Samples, rate_hz: int, settings: VadSettings | None = None) -> tuple[Span, ...]:
@@ -85,23 +120,11 @@ def speech_spans(mono: Samples, rate_hz: int, settings: VadSettings | None = Non
     Raises:
         ConfigError: the packages are not installed.
     """
-    settings = settings or VadSettings()
-    audio = resample(mono, rate_hz, VAD_HZ)
-    from silero_vad import get_speech_timestamps_sequence
-
-    model = _model()
-    with _lock:
-        found = get_speech_timestamps_sequence(
-            audio,
-            model,
-            threshold=settings.threshold,
-            sampling_rate=VAD_HZ,
-            min_speech_duration_ms=settings.min_speech_ms,
-            min_silence_duration_ms=settings.min_silence_ms,
-            speech_pad_ms=settings.speech_pad_ms,
-        )
     end_s = len(mono) / rate_hz
-    return tuple(Span(min(item["start"] / VAD_HZ, end_s), min(item["end"] / VAD_HZ, end_s)) for item in found)
+    return tuple(
+        Span(min(start / VAD_HZ, end_s), min(end / VAD_HZ, end_s))
+        for start, end in speech_spans_samples(resample(mono, rate_hz, VAD_HZ), settings)
+    )
 
 
 class StreamingVad:
@@ -113,6 +136,10 @@ class StreamingVad:
 
     def __init__(self, settings: VadSettings | None = None) -> None:
         self._settings = settings or VadSettings()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything heard; the next sample is number 0."""
         self._resampler = StreamResampler(SESSION_HZ, VAD_HZ)
         self._pending: Samples = np.zeros(0, np.float32)
         self._context: Samples = np.zeros(_CONTEXT_SAMPLES, np.float32)
@@ -138,8 +165,7 @@ class StreamingVad:
     def _probability(self, window: Samples) -> float:
         block = np.concatenate([self._context, window])[np.newaxis]
         self._context = window[-_CONTEXT_SAMPLES:]
-        model = _model()
-        with _lock:
+        with _model() as model:
             probability, self._hidden, self._cell = model.session.run(
                 ["speech_probs", "hn", "cn"], {"input": block, "h": self._hidden, "c": self._cell}
             )

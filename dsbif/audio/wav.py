@@ -10,6 +10,8 @@ from dsbif.errors import CaseError
 from dsbif.files import whole_file
 
 Samples = NDArray[np.float32]
+WAV_HEADER_BYTES = 44
+"""What ``write_pcm16`` puts before the samples."""
 _FULL_SCALE = 32_768
 
 
@@ -17,7 +19,7 @@ def read_wav(path: Path) -> tuple[Samples, int]:
     """Read an audio file: float32 [samples, channels] and its rate in Hz.
 
     Raises:
-        CaseError: missing, empty of audio data, or no audio file at all.
+        CaseError: missing, or nothing that can be read as audio. A file of no samples gives an array of none.
     """
     import soundfile
 

@@ -21,7 +21,7 @@ def tokens(text: str) -> tuple[str, ...]:
     ('5', '5', '5', '0', '1', '4', '2', 'alder', 'st')
     """
     found: list[str] = []
-    for word in re.findall(r"[a-z0-9]+", text.lower()):
-        word = _DIGITS.get(word, word)
+    for spelled in re.findall(r"[a-z0-9]+", text.lower()):
+        word = _DIGITS.get(spelled, spelled)
         found.extend(word if word.isdigit() else (word,))
     return tuple(found)

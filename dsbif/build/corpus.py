@@ -7,13 +7,15 @@ folder. Nothing depends on the number of workers.
 
 import json
 import multiprocessing
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from dsbif.audio.wav import write_pcm16
+from dsbif.audio.wav import WAV_HEADER_BYTES, write_pcm16
 from dsbif.bench.case import Case, TimedSegment, UserTurn
 from dsbif.bench.grid import CaseKey, audio_key
 from dsbif.bench.levels import EXPECTED_WINNER
@@ -23,7 +25,7 @@ from dsbif.bench.windows import WindowMode, trigger_window
 from dsbif.build.render import RENDER_VERSION, render_turn
 from dsbif.build.script import Line, Script
 from dsbif.build.voices import RATE_HZ, Engine, VoiceSettings, make_engine, voice_for
-from dsbif.errors import CaseError
+from dsbif.errors import CaseError, ConfigError
 from dsbif.files import sha256_of, stable_hash, write_json
 from dsbif.spans import Span
 
@@ -85,7 +87,7 @@ def build_cases(
 
 def _script_of(key: CaseKey, scripts: Mapping[str, Script]) -> Script:
     if key.conversation_id not in scripts:
-        raise CaseError(f"no script is written for {key.conversation_id}.")
+        raise CaseError(f"no script is written for {key.conversation_id}; write it, or leave its cases out.")
     return scripts[key.conversation_id]
 
 
@@ -121,10 +123,22 @@ def _render_missing(build: Build, requests: Sequence[TurnRequest], progress: Pro
             render_request(build, request)
             progress(done, len(todo), request.stem)
         return
-    context = multiprocessing.get_context("spawn")
     # Longest first, so that no worker is left with a long turn at the end.
     todo.sort(key=lambda request: (-sum(len(line.text) for line in request.lines), request.stem))
-    with ProcessPoolExecutor(min(build.workers, len(todo)), mp_context=context) as pool:
+    try:
+        _render_in_workers(build, todo, progress)
+    except BrokenProcessPool as error:
+        missing = sum(not _is_whole(request, build.corpus_dir) for request in todo)
+        raise ConfigError(
+            f"a worker that spoke user audio was killed, out of memory perhaps; {missing} of {len(todo)} turns are "
+            f"missing. What is done is kept: run the same command again, with fewer workers than {build.workers}."
+        ) from error
+
+
+def _render_in_workers(build: Build, todo: Sequence[TurnRequest], progress: Progress) -> None:
+    context = multiprocessing.get_context("spawn")
+    workers = min(build.workers, len(todo))
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_ctrl_c_to_the_parent) as pool:
         futures = {pool.submit(render_request, build, request): request for request in todo}
         try:
             for done, future in enumerate(as_completed(futures), 1):
@@ -133,6 +147,11 @@ def _render_missing(build: Build, requests: Sequence[TurnRequest], progress: Pro
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _leave_ctrl_c_to_the_parent() -> None:
+    """A terminal sends it to every process; a worker finishes its turn, and the parent says what happened."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def render_request(build: Build, request: TurnRequest) -> None:
@@ -201,7 +220,7 @@ def _case(
         expected_action=key.action,
         l4_expected=EXPECTED_WINNER.get(key.level),
         system_prompt=role.prompt_for(key),
-        voice=f"{requests[0].voice}",
+        voice=requests[0].voice,
         turn1=turn1,
         turn2=turn2,
         barge_in_after_s=PROBES[key.probe].barge_in_after_s,
@@ -212,4 +231,12 @@ def _case(
 
 
 def _is_whole(request: TurnRequest, corpus_dir: Path) -> bool:
-    return request.side(corpus_dir).is_file() and request.wav(corpus_dir).is_file()
+    """Both files are there and the waveform is as long as its side file says; a broken side file is told on reading."""
+    wav, side = request.wav(corpus_dir), request.side(corpus_dir)
+    if not (side.is_file() and wav.is_file()):
+        return False
+    try:
+        samples = int(json.loads(side.read_text(encoding="utf-8"))["samples"])
+    except (ValueError, KeyError, TypeError):
+        return True
+    return wav.stat().st_size == WAV_HEADER_BYTES + 2 * samples

@@ -5,6 +5,7 @@ One thread an engine: the samples are the same at any thread count, and a proces
 """
 
 import logging
+import threading
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import numpy as np
 
 from dsbif.audio.wav import Samples
 from dsbif.build.assets import asset_identity, known_assets, locate
-from dsbif.errors import ConfigError
-from dsbif.files import whole_file
+from dsbif.errors import CaseError, ConfigError
+from dsbif.files import stable_hash, whole_file
 
 MODEL, VOICES = "kokoro-82m-int8", "kokoro-voices-en"
 _STYLE_SHAPE = (510, 1, 256)
+_lock = threading.Lock()
+"""The phonemizer keeps one state a process."""
 
 
 class Kokoro:
@@ -34,15 +37,24 @@ class Kokoro:
         )
 
     def speak(self, text: str, voice: str) -> Samples:
-        """Float32 mono at 24 kHz."""
+        """Float32 mono at 24 kHz.
+
+        Raises:
+            CaseError: the text has nothing that can be pronounced.
+        """
         accent = "en-gb" if voice.startswith("b") else "en-us"
-        audio, _ = self._engine.create(text, voice=voice, speed=self._speed, lang=accent, trim=False)
+        try:
+            with _lock:
+                audio, _ = self._engine.create(text, voice=voice, speed=self._speed, lang=accent, trim=False)
+        except ValueError as error:
+            raise CaseError(f"voice {voice} cannot say {text!r}: {error}. Write the line otherwise.") from error
         return np.asarray(audio, np.float32)
 
 
 def _packed(styles: Path, voices: tuple[str, ...]) -> Path:
-    """The verified style tables in the one file that the library reads, made anew where it is not there."""
-    path = styles.parent / f"{styles.name}.npz"
+    """The verified style tables in the one file that the library reads, named after their hashes."""
+    digest = stable_hash(dict(known_assets()[VOICES].files))
+    path = styles.parent / f"{styles.name}.{digest[:12]}.npz"
     if not path.is_file():
         tables = {voice: np.fromfile(styles / f"{voice}.bin", "<f4").reshape(_STYLE_SHAPE) for voice in voices}
         with whole_file(path) as temporary, temporary.open("wb") as out:

@@ -2,21 +2,28 @@
 
 Rules, each a rejection of the benchmark:
 
-* *layout*: turn 2 follows its probe (checked on loading).
-* *length*: words at 2.7 a second lie within 50 % of the segment's target; turn 1's as well.
-* *speech*: words only: no digits, symbols or hesitation sounds; every segment ends with punctuation.
+* *layout*: the file loads, and turn 2 follows its probe.
+* *length*: words at 2.7 a second lie within 50 % of the segment's target; turn 1's as well. A check phrase may be
+  shorter. ``python -m dsbif.build.spoken`` holds the audio itself against the targets.
+* *speech*: words and plain punctuation: no digits, symbols, abbreviations, dashes or hesitation sounds; at most two
+  sentence ends inside a segment.
 * *resumption*: after an inner pause the user goes on with at least three words, and the segment before the pause does
-  not close the thought with a full stop (a check phrase ends with a question mark instead).
-* *check phrase*: one to five words and a question mark.
-* *trigger*: a segment of its own of two to fourteen words.
-* *role*: the user neither names the assistant's role in addressing it nor talks about turn-taking.
-* *turn 1*: twelve words or more, no pointer to earlier talk.
-* *readback*: a target exactly where the action is READBACK, chunk by chunk, with no token that the turn lacks.
+  not close the thought with a full stop.
+* *check phrase*: one to five words and a question mark. *trigger*: a segment of its own of two to twelve words.
+* *ending*: a turn ends its sentence, and only the caller who trails off (R3_B) does not; R4_B ends in a question.
+* *premise*: R3_A has a spelled number and corrects it with one; R7_B's first segment ends in a figure and the last one
+  has another.
+* *role*: the user neither names the assistant's role nor talks about turn-taking.
+* *turn 1*: twelve words or more, no pointer to earlier talk ("as I said", "you asked me", "that one"), no opening "he",
+  "she", "they" or "it happened" without a noun.
+* *readback*: a target exactly where the action is READBACK; on C2 chunk by chunk and in order, on R6_B item by item
+  from the whole turn; single spelled digits only.
 * *matched*: the shared conversations of R1, R2 and R3 are the same text.
 * *distinct*: no two conversations share a run of eight words.
-* *counts*: 240 conversations and 5 safety variants.
+* *counts*: 240 conversations, the five safety variants among them; with ``--instances 1`` the first of each cell, 48.
 """
 
+import argparse
 import re
 import sys
 from collections import Counter
@@ -29,34 +36,15 @@ from dsbif.bench.grid import CELLS, INSTANCES, Cell, conversation_id, matched_ke
 from dsbif.bench.levels import Level
 from dsbif.bench.probes import PROBES, TARGET_TOLERANCE, TURN1_TARGET_S, Silence, Speech
 from dsbif.bench.tokens import tokens
-from dsbif.build.script import SCRIPTS_DIR, Line, Script, load_corpus
-from dsbif.errors import CaseError
+from dsbif.build.script import SCRIPTS_DIR, Line, Script, scan_corpus
+from dsbif.build.wording import Finding, dictated, numbers_in, speech, stands_alone, stays_in_scene, words
 
 WORDS_PER_S = 2.7
 SHARED_RUN = 8
-MIN_TURN1_WORDS = 12
-_PLAIN = re.compile(r"[A-Za-z',.?! -]+")
-_HESITATION = re.compile(r"\b(uh|um|uhm|erm|hmm|mhm|mm|uh-huh|ah)\b", re.IGNORECASE)
-_ROLE_NAMES = {
-    "R1": ("nurse", "triage"),
-    "R2": ("counselor", "therapist"),
-    "R3": ("dispatcher", "operator", "call taker"),
-    "R4": ("instructor", "meditation guide", "meditation teacher"),
-    "R5": ("tutor", "teacher"),
-    "R6": ("order taker", "cashier"),
-    "R7": ("interpreter", "translator"),
-    "R8": ("improv", "scene partner"),
-}
-_TURN_TAKING = re.compile(
-    r"\b(interrupt\w*|let me finish|i'?m not finished|don'?t talk|stop talking|your turn|my turn|go ahead|backchannel"
-    r"|be quiet|say something|jump in|cut (me|you) off|talk over|(please|just) listen)\b",
-    re.IGNORECASE,
-)
-_POINTERS = re.compile(
-    r"\b(as i said|like i said|as i told you|like before|as before|you said|you told me|you mentioned|earlier you"
-    r"|we talked|what we discussed|last time we)\b",
-    re.IGNORECASE,
-)
+TRIGGER_WORDS = range(2, 13)
+CHECK_WORDS = range(1, 6)
+MIN_RESUMPTION_WORDS = 3
+_FIGURE_TAIL_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,92 +62,106 @@ class Fault:
 
 def check_script(script: Script) -> Iterator[Fault]:
     """Every fault of one conversation by itself."""
-    for rule, detail in _faults(script):
+    for rule, detail in dict.fromkeys(_findings(script)):
         yield Fault(script.where, script.conversation_id, rule, detail)
 
 
-def _faults(script: Script) -> Iterator[tuple[str, str]]:
+def _findings(script: Script) -> Iterator[Finding]:
     probe = PROBES[script.probe]
-    yield from _turn1(script.turn1)
+    yield from stands_alone(script.turn1)
+    yield from speech("turn1", script.turn1)
+    yield from _length("turn1", len(words(script.turn1)), TURN1_TARGET_S)
+    yield from stays_in_scene(script.role, script.turn1)
     yield from _turn(script, script.turn2, probe.segments)
     if probe.safety_segments:
         yield from _turn(script, script.safety_turn2, probe.layout(safety=True))
+    yield from _premise(script)
     yield from _readback(script)
 
 
-def _turn1(text: str) -> Iterator[tuple[str, str]]:
-    if len(text.split()) < MIN_TURN1_WORDS:
-        yield "turn 1", f"has {len(text.split())} words; standing alone takes at least {MIN_TURN1_WORDS}"
-    if found := _POINTERS.search(text):
-        yield "turn 1", f"points to earlier talk: '{found[0]}'"
-    yield from _length("turn1", text, TURN1_TARGET_S)
-    yield from _speech("turn1", text)
-
-
-def _turn(script: Script, lines: Sequence[Line], layout: Sequence[Speech | Silence]) -> Iterator[tuple[str, str]]:
+def _turn(script: Script, lines: Sequence[Line], layout: Sequence[Speech | Silence]) -> Iterator[Finding]:
     for index, (line, part) in enumerate(zip(lines, layout, strict=True)):
         if isinstance(part, Silence):
-            yield from _resumption(lines, index)
+            yield from _resumption(lines[index - 1], lines[index + 1])
             continue
-        yield from _length(line.name, line.text, part.target_s)
-        yield from _speech(line.name, line.text)
-        words = len(line.text.split())
-        if part.trigger and not 2 <= words <= 14:
-            yield "trigger", f"'{line.text}' has {words} words; a trigger stands alone with 2 to 14"
-        if line.name == "check" and not (words <= 5 and line.text.endswith("?")):
+        count = len(words(line.text))
+        yield from _length(line.name, count, part.target_s)
+        yield from speech(line.name, line.text)
+        yield from stays_in_scene(script.role, line.text)
+        if part.trigger and count not in TRIGGER_WORDS:
+            yield "trigger", f"'{line.text}' has {count} words; a trigger stands alone with 2 to 12"
+        if line.name == "check" and not (count in CHECK_WORDS and line.text.endswith("?")):
             yield "check phrase", f"'{line.text}' is no question of one to five words"
-    said = " ".join([script.turn1, *(line.text for line in lines)])
-    for name in _ROLE_NAMES[script.role]:
-        if re.search(rf"\b{name}\b", said, re.IGNORECASE):
-            yield "role", f"the user names the assistant's role: '{name}'"
-    if found := _TURN_TAKING.search(said):
-        yield "role", f"the user talks about turn-taking: '{found[0]}'"
+    yield from _ending(script.probe, lines[-1])
 
 
-def _resumption(lines: Sequence[Line], index: int) -> Iterator[tuple[str, str]]:
-    if index == 0 or index == len(lines) - 1:
-        yield "resumption", "a pause must have speech on both sides"
-        return
-    before, after = lines[index - 1], lines[index + 1]
+def _resumption(before: Line, after: Line) -> Iterator[Finding]:
     if before.name != "check" and before.text.endswith((".", "!", "?")):
         yield "resumption", f"'… {before.text[-30:]}' closes the thought before the pause; end it with a comma"
-    if len(after.text.split()) < 3:
+    if len(words(after.text)) < MIN_RESUMPTION_WORDS:
         yield "resumption", f"'{after.text}' is no resumption"
 
 
-def _length(name: str, text: str, target_s: float) -> Iterator[tuple[str, str]]:
-    estimate_s = len(text.split()) / WORDS_PER_S
-    if abs(estimate_s - target_s) > TARGET_TOLERANCE * target_s and not (name == "check" and estimate_s < target_s):
-        yield "length", f"{name} has {len(text.split())} words, about {estimate_s:.1f} s; its target is {target_s:g} s"
+def _ending(probe: str, last: Line) -> Iterator[Finding]:
+    tail = f"'… {last.text[-30:]}'"
+    if probe == "R3_B_caller_trails_off":
+        if not last.text.endswith(","):
+            yield "ending", f"{tail} ends its sentence; the caller trails off, with a comma"
+    elif not last.text.endswith((".", "?", "!")):
+        yield "ending", f"{tail} does not end its sentence, and the turn is over"
+    elif probe == "R4_B_logistical_question" and not last.text.endswith("?"):
+        yield "ending", f"{tail} is no question"
 
 
-def _speech(name: str, text: str) -> Iterator[tuple[str, str]]:
-    if not _PLAIN.fullmatch(text):
-        odd = sorted(set(re.sub(_PLAIN, "", text))) or ["nothing"]
-        yield "speech", f"{name} holds what a voice cannot say: {' '.join(odd)}"
-    elif not text.rstrip().endswith((".", ",", "?", "!")):
-        yield "speech", f"{name} ends without punctuation"
-    if found := _HESITATION.search(text):
-        yield "speech", f"{name} holds the hesitation sound '{found[0]}'"
+def _length(name: str, count: int, target_s: float) -> Iterator[Finding]:
+    estimate_s = count / WORDS_PER_S
+    if misses_target(name, estimate_s, target_s):
+        yield "length", f"{name} has {count} words, about {estimate_s:.1f} s; its target is {target_s:g} s"
 
 
-def _readback(script: Script) -> Iterator[tuple[str, str]]:
+def misses_target(name: str, duration_s: float, target_s: float) -> bool:
+    """Whether a speech segment is more than half off its target. A check phrase ("you know?") may be shorter."""
+    short = name != "check" and duration_s < (1 - TARGET_TOLERANCE) * target_s
+    return short or duration_s > (1 + TARGET_TOLERANCE) * target_s
+
+
+def _premise(script: Script) -> Iterator[Finding]:
+    text = {line.name: line.text for line in script.turn2}
+    if script.probe == "R3_A_address_self_correct":
+        for name in ("lead", "trigger"):
+            if not numbers_in(text[name]):
+                yield "premise", f"{name} has no spelled number: '{text[name]}'"
+    if script.probe == "R7_B_source_number_correction":
+        if not numbers_in(" ".join(words(text["figure"])[-_FIGURE_TAIL_WORDS:])):
+            yield "premise", f"figure does not end in a number: '… {text['figure'][-40:]}'"
+        if not numbers_in(text["correction"]):
+            yield "premise", f"correction has no number: '{text['correction']}'"
+
+
+def _readback(script: Script) -> Iterator[Finding]:
     wanted = Cell(script.role, script.probe).action_at(Level.L1) is Action.READBACK
     if wanted != bool(script.readback):
         yield "readback", "has no target" if wanted else "has a target and its action is not READBACK"
         return
-    if not wanted:
-        return
     chunks = [line.text for line in script.turn2 if line.text]
-    # A changed order is confirmed as it ends up, so its items draw on the whole turn.
-    sources = chunks if script.probe == "C2" else [" ".join(chunks)] * len(script.readback)
-    if len(sources) != len(script.readback):
-        yield "readback", f"has {len(script.readback)} chunks for {len(sources)} dictated ones"
+    by_chunk = script.probe == "C2"
+    if wanted and by_chunk and len(chunks) != len(script.readback):
+        yield "readback", f"has {len(script.readback)} chunks for {len(chunks)} dictated ones"
         return
-    for target, source in zip(script.readback, sources, strict=True):
+    # A changed order is confirmed as it ends up, so its items draw on the whole turn.
+    sources = chunks if by_chunk else [" ".join(chunks)] * len(script.readback)
+    for target, source in zip(script.readback, sources, strict=wanted):
+        yield from dictated(target)
         lacking = Counter(tokens(target)) - Counter(tokens(source))
         if lacking or not tokens(target):
             yield "readback", f"'{target}' has tokens that were not dictated: {' '.join(lacking) or 'it is empty'}"
+        elif by_chunk and not _in_order(tokens(target), tokens(source)):
+            yield "readback", f"'{target}' is not in the order in which '{source}' was dictated"
+
+
+def _in_order(part: Sequence[str], whole: Sequence[str]) -> bool:
+    rest = iter(whole)
+    return all(token in rest for token in part)
 
 
 def check_corpus(scripts: Mapping[str, Script], instances: Sequence[int] = INSTANCES) -> list[Fault]:
@@ -200,26 +202,21 @@ def _shared_runs(scripts: Mapping[str, Script]) -> Iterator[Fault]:
 
 
 def _runs(script: Script) -> Iterator[tuple[str, ...]]:
-    for text in {script.turn1, _said(script.turn2), _said(script.safety_turn2)}:
-        words = re.findall(r"[a-z']+", text.lower())
-        for start in range(len(words) - SHARED_RUN + 1):
-            yield tuple(words[start : start + SHARED_RUN])
+    turns = (script.turn2, script.safety_turn2)
+    for text in (script.turn1, *(" ".join(line.text for line in turn if line.text) for turn in turns)):
+        said = re.findall(r"[a-z']+", text.lower())
+        for start in range(len(said) - SHARED_RUN + 1):
+            yield tuple(said[start : start + SHARED_RUN])
 
 
-def _said(lines: Sequence[Line]) -> str:
-    return " ".join(line.text for line in lines if line.text)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Check a folder of scripts; 1 on any fault, 2 where a file cannot be used."""
-    instances = INSTANCES[:1] if "--instances=1" in arguments else INSTANCES
-    folders = [Path(argument) for argument in arguments if not argument.startswith("--")]
-    try:
-        scripts = load_corpus(folders[0] if folders else SCRIPTS_DIR)
-    except CaseError as error:
-        print(f"dsbif: {error}", file=sys.stderr)
-        return 2
-    faults = check_corpus(scripts, instances)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check a folder of scripts; 1 on any fault."""
+    parser = argparse.ArgumentParser(prog="python -m dsbif.build.lint", description="Checks the written user side.")
+    parser.add_argument("folder", nargs="?", type=Path, default=SCRIPTS_DIR, help="of R1.yaml to R8.yaml")
+    parser.add_argument("--instances", type=int, choices=INSTANCES, default=INSTANCES[-1], help="how many of each cell")
+    options = parser.parse_args(arguments)
+    scripts, broken = scan_corpus(options.folder)
+    faults = [*broken, *check_corpus(scripts, INSTANCES[: options.instances])]
     for fault in faults:
         print(fault, file=sys.stderr)
     variants = sum(bool(script.safety_turn2) for script in scripts.values())
@@ -228,4 +225,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

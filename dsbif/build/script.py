@@ -1,34 +1,46 @@
 """The written user side: one YAML a role, two turns a conversation.
 
 ``turn2`` follows its probe's layout, ``say`` for speech and ``pause`` for silence. ``safety_turn2`` is the L4b
-variant of R2_B. ``same_as`` borrows a whole conversation, so that one waveform serves several roles. A fault names
-file and line.
+variant of R2_B. ``same_as`` borrows a whole conversation, so that one waveform serves several roles; it is for the
+matched cells only. A fault names file and line.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from dsbif.bench.grid import ROLE_IDS, CaseKey, conversation_id
-from dsbif.bench.probes import PROBES, Silence, Speech
+from dsbif.bench.grid import INSTANCES, ROLE_IDS, CaseKey, conversation_id, matched_key
+from dsbif.bench.probes import PROBES, Silence, Speech, probes_of
 from dsbif.bench.roles import stable_pick
-from dsbif.door import explain
+from dsbif.door import explain, nearest
 from dsbif.errors import CaseError
 
 SCRIPTS_DIR = Path(__file__).parent / "scripts"
+# libyaml reads the corpus ten times as fast, where PyYAML was built with it; both are the safe loader.
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 TINTS = (
     "age 18-29", "age 30-44", "age 45-59", "age 60-74", "age 75+", "Northeast", "Midwest", "South", "West",
 )  # fmt: skip
 
 
+def _spoken(value: object) -> object:
+    """Text that a voice can say: white space made plain, and something left of it."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("spoken text must hold words")
+    return " ".join(value.split())
+
+
+_Spoken = Annotated[str, BeforeValidator(_spoken)]
+
+
 class _Item(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-    say: str | None = None
+    say: _Spoken | None = None
     pause: float | None = None
 
     @model_validator(mode="after")
@@ -41,12 +53,20 @@ class _Item(BaseModel):
 class _Conversation(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     probe: str
-    instance: int
+    instance: Annotated[int, Field(ge=INSTANCES[0], le=INSTANCES[-1])]
     same_as: str | None = None
-    turn1: str = ""
+    turn1: _Spoken | None = None
     turn2: tuple[_Item, ...] = ()
     safety_turn2: tuple[_Item, ...] = ()
     readback: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _own_or_borrowed(self) -> "_Conversation":
+        if self.same_as and (self.turn1 or self.turn2 or self.safety_turn2 or self.readback):
+            raise ValueError("same_as borrows the whole conversation: it stands without turns of its own")
+        if not self.same_as and not self.turn1:
+            raise ValueError("turn1 is missing")
+        return self
 
 
 class _ScriptFile(BaseModel):
@@ -103,55 +123,71 @@ def load_scripts(path: Path, others: Mapping[str, Path] | None = None) -> tuple[
     Raises:
         CaseError: missing file, broken YAML, a wrong key or a turn that does not follow its probe's layout.
     """
-    lines, raw = _read(path)
-    found = [_conversation(path, line, entry) for line, entry in zip(lines, raw.conversations, strict=True)]
-    _no_duplicates(path, found)
-    return tuple(_script(path, raw.role, line, entry, others or {}) for line, entry in found)
+    scripts, faults = scan_scripts(path, others)
+    if faults:
+        raise faults[0]
+    return scripts
+
+
+def scan_scripts(
+    path: Path, others: Mapping[str, Path] | None = None
+) -> tuple[tuple[Script, ...], tuple[CaseError, ...]]:
+    """Like ``load_scripts``, but past every fault: what can be used, and all that is wrong, in the file's order."""
+    try:
+        lines, raw = _read(path)
+    except CaseError as fault:
+        return (), (fault,)
+    scripts: dict[tuple[str, int], Script] = {}
+    faults: list[CaseError] = []
+    for line, entry in zip(lines, raw.conversations, strict=True):
+        try:
+            script = _script(path, raw.role, line, _conversation(path, line, entry), others or {})
+            first = scripts.setdefault((script.probe, script.instance), script)
+            if first is not script:
+                raise CaseError(f"{script.where}: {script.probe} i{script.instance} stands at {first.where} already.")
+        except CaseError as fault:
+            faults.append(fault)
+    return tuple(scripts.values()), tuple(faults)
 
 
 def _read(path: Path) -> tuple[list[int], _ScriptFile]:
+    """The file, and the line on which each of its conversations begins."""
     try:
         text = path.read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        raw = _ScriptFile.model_validate(yaml.safe_load(text))
+        node = yaml.compose(text, Loader=_Loader)
+        raw = _ScriptFile.model_validate(yaml.load(text, Loader=_Loader))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
         fault = explain(error) if isinstance(error, ValidationError) else " ".join(str(error).split())
         raise CaseError(f"script file {path} cannot be used: {fault}. Compare it with {SCRIPTS_DIR}.") from error
+    if path.stem in ROLE_IDS and path.stem != raw.role:
+        raise CaseError(f"script file {path} says role: {raw.role}; its name says {path.stem}. Correct one of the two.")
     assert isinstance(node, yaml.MappingNode)
-    for key, value in node.value:
-        if key.value == "conversations":
-            return [item.start_mark.line + 1 for item in value.value], raw
-    raise CaseError(f"script file {path} has no 'conversations'.")
+    (conversations,) = (value for key, value in node.value if key.value == "conversations")
+    return [item.start_mark.line + 1 for item in conversations.value], raw
 
 
-def _conversation(path: Path, line: int, entry: dict[str, Any]) -> tuple[int, _Conversation]:
+def _conversation(path: Path, line: int, entry: dict[str, Any]) -> _Conversation:
     try:
-        return line, _Conversation.model_validate(entry)
+        return _Conversation.model_validate(entry)
     except ValidationError as error:
         raise CaseError(f"{path}:{line}: {explain(error)}.") from error
-
-
-def _no_duplicates(path: Path, found: list[tuple[int, _Conversation]]) -> None:
-    seen: dict[tuple[str, int], int] = {}
-    for line, entry in found:
-        first = seen.setdefault((entry.probe, entry.instance), line)
-        if first != line:
-            raise CaseError(f"{path}:{line}: {entry.probe} i{entry.instance} stands on line {first} already.")
 
 
 def _script(path: Path, role: str, line: int, entry: _Conversation, others: Mapping[str, Path]) -> Script:
     where = f"{path}:{line}"
     if entry.probe not in PROBES or PROBES[entry.probe].role not in (None, role):
-        raise CaseError(f"{where}: {role} has no probe {entry.probe!r}.")
+        raise CaseError(f"{where}: {role} has no probe {entry.probe!r}.{nearest(entry.probe, probes_of(role))}")
     if entry.same_as:
         return _borrowed(where, role, entry, others)
     probe = PROBES[entry.probe]
     safety = _lines(where, entry.safety_turn2, probe.layout(safety=True)) if probe.safety_segments else ()
+    if entry.safety_turn2 and not safety:
+        raise CaseError(f"{where}: {entry.probe} has no safety_turn2; only R2_B_are_you_there has one.")
     return Script(
         role=role,
         probe=entry.probe,
         instance=entry.instance,
-        turn1=entry.turn1,
+        turn1=entry.turn1 or "",
         turn2=_lines(where, entry.turn2, probe.segments),
         safety_turn2=safety,
         readback=entry.readback,
@@ -161,33 +197,53 @@ def _script(path: Path, role: str, line: int, entry: _Conversation, others: Mapp
 
 def _borrowed(where: str, role: str, entry: _Conversation, others: Mapping[str, Path]) -> Script:
     lender = entry.same_as or ""
+    if matched_key(role, entry.probe, entry.instance) is None:
+        raise CaseError(f"{where}: {role} {entry.probe} i{entry.instance} shares no audio; write it out, no same_as.")
     if lender not in others or lender == role:
         raise CaseError(f"{where}: same_as names {lender!r}, which has no script file here.")
-    for script in load_scripts(others[lender]):
+    for script in _lent(others[lender]):
         if (script.probe, script.instance) == (entry.probe, entry.instance):
-            return Script(
-                role, script.probe, script.instance, script.turn1, script.turn2, script.safety_turn2,
-                script.readback, where,
-            )  # fmt: skip
+            return replace(script, role=role, where=where)
     raise CaseError(f"{where}: {lender} has no {entry.probe} i{entry.instance} to borrow.")
 
 
+def _lent(path: Path) -> tuple[Script, ...]:
+    """What a file can lend. Its own faults are told where it is read for itself."""
+    return _lendable(path, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@cache
+def _lendable(path: Path, _changed_ns: int) -> tuple[Script, ...]:
+    return scan_scripts(path)[0]
+
+
 def _lines(where: str, items: tuple[_Item, ...], layout: tuple[Speech | Silence, ...]) -> tuple[Line, ...]:
-    found = ["say" if item.say is not None else f"pause {item.pause:g}" for item in items]
+    found = ["say" if item.say else f"pause {item.pause:g}" for item in items]
     wanted = ["say" if isinstance(part, Speech) else f"pause {part.duration_s:g}" for part in layout]
     if found != wanted:
         raise CaseError(f"{where}: turn 2 is {', '.join(found) or 'empty'}; its probe wants {', '.join(wanted)}.")
     return tuple(
-        Line(part.name, text=" ".join(item.say.split()))
-        if item.say is not None
-        else Line(part.name, pause_s=item.pause or 0.0)
+        Line(part.name, text=item.say) if item.say else Line(part.name, pause_s=item.pause or 0.0)
         for item, part in zip(items, layout, strict=True)
     )
 
 
 @cache
 def load_corpus(folder: Path = SCRIPTS_DIR) -> Mapping[str, Script]:
-    """Every written conversation by id, in grid order of roles."""
+    """Every written conversation by id, in grid order of roles.
+
+    Raises:
+        CaseError: the first fault of ``load_scripts``.
+    """
+    scripts, faults = scan_corpus(folder)
+    if faults:
+        raise faults[0]
+    return scripts
+
+
+def scan_corpus(folder: Path = SCRIPTS_DIR) -> tuple[Mapping[str, Script], tuple[CaseError, ...]]:
+    """Like ``load_corpus``, but past every fault."""
     files = {role: folder / f"{role}.yaml" for role in ROLE_IDS}
-    scripts = [script for role in ROLE_IDS for script in load_scripts(files[role], files)]
-    return {script.conversation_id: script for script in scripts}
+    scanned = [scan_scripts(files[role], files) for role in ROLE_IDS]
+    scripts = {script.conversation_id: script for found, _ in scanned for script in found}
+    return scripts, tuple(fault for _, faults in scanned for fault in faults)

@@ -69,8 +69,8 @@ def mcnemar(only_first: int, only_second: int) -> float:
     n = only_first + only_second
     if n == 0:
         return 1.0
-    tail = sum(math.comb(n, i) for i in range(min(only_first, only_second) + 1)) / 2**n
-    return min(1.0, 2 * tail)
+    tail: float = sum(math.comb(n, i) for i in range(min(only_first, only_second) + 1)) / 2**n
+    return float(min(1.0, 2 * tail))
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:

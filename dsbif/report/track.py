@@ -1,7 +1,7 @@
 """A mirror of results in Weights & Biases. Result files are the truth: whatever fails here is a hint, never an error.
 
 One W&B run per model and level, offline by default, everything it stages under the run directory. The id comes from
-the run directory, so that tracking a run again gives the same run.
+the run directory, so that tracking it again gives the same run, and results that did not change are not logged again.
 """
 
 import os
@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsbif.files import stable_hash
+from dsbif.files import stable_hash, write_text
 from dsbif.report.aggregate import Summary, summary_json
-from dsbif.score.rows import ResultRow
+from dsbif.score.rows import ResultRow, row_line
 
+_TOLD = "tracked.sha256"
+"""Beside what was logged: the hash of it. The same results are not logged twice."""
 _SECRET = re.compile(r"(key|token|secret|password)$", re.IGNORECASE)
 _COLUMNS = (
     "test_case_id", "role", "probe", "instance", "action", "passed", "value", "limit", "unit", "label", "borderline",
@@ -42,13 +44,17 @@ def track(
     if settings.kind == "none" or settings.mode == "disabled":
         return None
     home = run_dir / "wandb"
+    told = stable_hash([settings.mode, summary_json(summary), [row_line(row) for row in rows]])
+    if (home / _TOLD).is_file() and (home / _TOLD).read_text() == told:
+        return None
     with _staged_under(home):
         try:
             import wandb
         except ImportError:
             return 'results are not mirrored: pip install "dsbif[wandb]", or tracker=none'
         try:
-            _log(wandb, home, run_dir, summary, rows, config, settings)
+            _log(wandb, run_dir, summary, rows, config, settings)
+            write_text(home / _TOLD, told)
         except Exception as error:  # noqa: BLE001 - the mirror may fail in any way and must not take a result along
             return f"results are not mirrored to W&B ({type(error).__name__}: {error}); the files are complete"
     return None
@@ -60,7 +66,8 @@ def _staged_under(home: Path) -> Iterator[None]:
     home.mkdir(parents=True, exist_ok=True)
     names = ("WANDB_DIR", "WANDB_DATA_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_SILENT")
     before = {name: os.environ.get(name) for name in names}
-    os.environ.update({name: str(home.resolve()) for name in names[:4]} | {"WANDB_SILENT": "true"})
+    os.environ.update({name: str(home.resolve()) for name in names[1:4]})
+    os.environ.update({"WANDB_DIR": str(home.parent.resolve()), "WANDB_SILENT": "true"})
     try:
         yield
     finally:
@@ -73,7 +80,6 @@ def _staged_under(home: Path) -> Iterator[None]:
 
 def _log(
     wandb: Any,
-    home: Path,
     run_dir: Path,
     summary: Summary,
     rows: Sequence[ResultRow],
@@ -87,7 +93,7 @@ def _log(
         tags=list(settings.tags) or None,
         name=run_dir.name,
         id=stable_hash(run_dir.name)[:12],
-        dir=str(home),
+        dir=str(run_dir),
         mode=settings.mode,
         config=without_secrets(config),
         reinit="finish_previous",
