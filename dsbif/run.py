@@ -68,6 +68,9 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\ndsbif: stopped. What is recorded is kept; the same command goes on from here.", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # `| head` has seen enough
+        sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+        return OK
     if len(_outcomes) > 1:
         Console().print(across_runs([outcome.summary for outcome in _outcomes if outcome.summary]))
     return _status()

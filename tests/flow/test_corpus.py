@@ -144,9 +144,7 @@ def test_a_killed_worker_is_said_and_what_is_done_is_kept(tmp_path: Path) -> Non
 
     keys = _keys()
     where = Build(ESPEAK, tmp_path, ASSETS, workers=2)
-    with pytest.raises(
-        ConfigError, match=r"was killed.*turns are missing\. What is done is kept.*than 2\."
-    ):
+    with pytest.raises(ConfigError, match=r"was killed.*turns are missing\. What is done is kept.*than 2\."):
         build_cases(keys, load_roles(), load_corpus(), where, WindowMode.CAUSAL, kill_one)
     kept = len(list(tmp_path.rglob("*.json")))
     assert kept >= 1
