@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from dsbif.agents.factory import Workshop, make_agent
+from dsbif.agents.factory import Workshop, make_agent, needed_assets
 from dsbif.audio.wav import read_wav, write_pcm16
 from dsbif.bench.case import Case, UserTurn
+from dsbif.build.assets import locate
 from dsbif.build.voices import Engine, VoiceSettings, make_engine
 from dsbif.config import ModelConfig
 from dsbif.errors import CaseError
@@ -59,6 +60,8 @@ def record(job: RecordJob, cases: Sequence[Case], workers: int, report: Report) 
     todo = [case for case in cases if case.test_case_id in missing]
     if not todo:
         return
+    for asset in needed_assets(job.model.settings):
+        locate(asset, job.assets)
     if workers == 1 or len(todo) == 1:
         done = iter(range(1, len(todo) + 1))
         record_batch(job, todo, lambda tid: report(next(done), len(todo), tid))

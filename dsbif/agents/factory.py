@@ -89,6 +89,11 @@ AGENTS: Mapping[str, Callable[[int, Mapping[str, Any], Workshop], LockstepAgent]
 }
 
 
+def needed_assets(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """What an agent will ask for, so that it can be fetched once and not by every worker."""
+    return (str(settings["asr"]),) if "asr" in settings else ()
+
+
 def make_agent(kind: str, rows: int, settings: Mapping[str, Any], workshop: Workshop) -> LockstepAgent:
     """The agent of a model configuration.
 
