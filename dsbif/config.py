@@ -32,6 +32,13 @@ def _all_probes(value: object) -> object:
     return tuple(PROBES) if value == "all" else value
 
 
+def _own_window(value: object) -> object:
+    """A run chooses between two readings; a release brings its own windows along."""
+    if value not in ("causal", "paper"):
+        raise ValueError("Input should be 'causal' or 'paper'")
+    return value
+
+
 def _as_text(value: object) -> object:
     return None if value is None else str(value)
 
@@ -107,6 +114,14 @@ class PathsConfig(_Frozen):
     scripts: Path | None
 
 
+class DataConfig(_Frozen):
+    """Where cases come from."""
+
+    kind: Literal["corpus", "archive", "official"]
+    path: Path | None
+    recordings: Path | None
+
+
 class RunConfig(_Frozen):
     """Everything one run needs."""
 
@@ -116,10 +131,11 @@ class RunConfig(_Frozen):
     probe: ProbeConfig
     thresholds: dict[str, Any]
     voice: VoiceConfig
+    data: DataConfig
     tracker: TrackerConfig
     paths: PathsConfig
     subset: Literal["quick", "full"]
-    windows: WindowMode
+    windows: Annotated[WindowMode, BeforeValidator(_own_window)]
     stage: Literal["all", "build", "record", "score"]
     workers: Annotated[int, Field(ge=1, le=1024), BeforeValidator(_cpu_count)]
     seed: Annotated[int, Field(ge=0, lt=2**31)]
@@ -157,19 +173,20 @@ def recording_identity(config: RunConfig) -> dict[str, Any]:
     return {"model": model, "voice": config.voice.model_dump(mode="json"), "seed": config.seed}
 
 
-def run_hash(config: RunConfig, texts: Mapping[str, str], versions: Mapping[str, str]) -> str:
+def run_hash(config: RunConfig, cases: Mapping[str, str], versions: Mapping[str, str]) -> str:
     """Eight hex digits of everything that changes the output.
 
     Args:
-        texts: conversation id → hash of its script and prompt.
-        versions: rules, rendering and format versions.
+        config: the run's.
+        cases: case id → hash of its line in the manifest.
+        versions: rules and format versions.
     """
     return stable_hash(
         {
             **recording_identity(config),
             "thresholds": config.thresholds,
             "windows": config.windows,
-            "texts": dict(texts),
+            "cases": dict(cases),
             "versions": dict(versions),
         }
     )[:8]

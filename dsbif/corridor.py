@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from rich.console import Console
 
 from dsbif import __version__
 from dsbif.bench.case import Case
 from dsbif.bench.grid import CaseKey
 from dsbif.bench.manifest import case_line, read_manifest, write_manifest
-from dsbif.bench.roles import ROLES_DIR, Role, load_roles
+from dsbif.bench.roles import ROLES_DIR, load_roles
+from dsbif.build.archive import MANIFEST, unpack
 from dsbif.build.corpus import Build, build_cases
-from dsbif.build.render import RENDER_VERSION
+from dsbif.build.official import read_official
 from dsbif.build.script import SCRIPTS_DIR, Script, load_corpus
 from dsbif.build.voices import VoiceSettings
 from dsbif.config import RunConfig, recording_identity, run_hash
@@ -31,7 +31,8 @@ from dsbif.rundir import RunDir
 from dsbif.score import RULES_VERSION
 from dsbif.scoring import score
 from dsbif.selection import select
-from dsbif.session.recording import REC_VERSION, read_recording
+from dsbif.session.foreign import read_any_recording
+from dsbif.session.recording import REC_VERSION
 
 _HEARD_BY_AGENT = ("system_prompt", "turn1", "turn2", "barge_in_after_s")
 """What of a case reaches the agent; the rest (window, target, expected action) may change under a recording."""
@@ -46,27 +47,46 @@ class Outcome:
     hints: tuple[str, ...] = ()
 
 
-def run(config: RunConfig, console: Console) -> Outcome:
+def run(config: RunConfig) -> Outcome:
     """Walk the corridor, or the one stage that was asked for."""
-    keys = select(config)
-    roles = load_roles(config.paths.roles or ROLES_DIR)
-    scripts = load_corpus(config.paths.scripts or SCRIPTS_DIR)
-    keys = _written(config, keys, scripts)
-    run_dir = RunDir(_run_path(config, keys, roles, scripts))
-    if config.stage == "score":
-        cases = read_manifest(run_dir.manifest)
-    else:
-        cases = _build(config, keys, roles, scripts)
-        _claim(run_dir, config, cases)
+    cases, corpus = _cases(config)
+    run_dir = RunDir(_run_path(config, cases), config.data.recordings)
+    if config.stage != "score" or not run_dir.manifest.is_file():
+        cases = _claim(run_dir, config, cases, corpus)
     if config.stage in ("all", "record"):
-        job = RecordJob(
-            config.model, _voice(config), config.seed, run_dir.path, config.paths.corpus, config.paths.assets
-        )
+        job = RecordJob(config.model, _voice(config), config.seed, run_dir.path, corpus, config.paths.assets)
         with progress(f"{config.model.name} {config.level.name} records") as report:
             record(job, cases, config.workers, report)
     if config.stage in ("build", "record"):
         return Outcome(run_dir, None)
-    return _score(config, run_dir, cases)
+    return _score(config, run_dir, cases, corpus)
+
+
+def _cases(config: RunConfig) -> tuple[list[Case], Path]:
+    """The cases of the run, and the folder that holds their user audio."""
+    if config.stage == "score" and config.run and config.data.kind == "corpus":
+        named = RunDir(_named(config, config.run))
+        return read_manifest(named.manifest), named.corpus()
+    keys = select(config)
+    if config.data.kind == "corpus":
+        return _build(config, keys), config.paths.corpus
+    path = config.data.path
+    if path is None:
+        raise ConfigError(f"data={config.data.kind} needs data.path=…")
+    if config.data.kind == "official":
+        return _chosen(keys, read_official(path, load_roles(config.paths.roles or ROLES_DIR)), path), path
+    home = unpack(path, config.paths.corpus / "archives")
+    return _chosen(keys, read_manifest(home / MANIFEST), path), home
+
+
+def _chosen(keys: tuple[CaseKey, ...], cases: list[Case], path: Path) -> list[Case]:
+    wanted = {key.test_case_id for key in keys}
+    found = [case for case in cases if case.test_case_id in wanted]
+    if not found:
+        raise ConfigError(
+            f"{path} holds none of the {len(keys)} cases chosen; it has {len(cases)}. Choose another level."
+        )
+    return found
 
 
 def _written(config: RunConfig, keys: tuple[CaseKey, ...], scripts: Mapping[str, Script]) -> tuple[CaseKey, ...]:
@@ -83,36 +103,35 @@ def _written(config: RunConfig, keys: tuple[CaseKey, ...], scripts: Mapping[str,
     return there
 
 
-def _run_path(
-    config: RunConfig, keys: tuple[CaseKey, ...], roles: Mapping[str, Role], scripts: Mapping[str, Script]
-) -> Path:
+def _run_path(config: RunConfig, cases: list[Case]) -> Path:
     if config.run:
-        named = Path(config.run)
-        return named if named.parent != Path() else config.paths.runs / named
-    texts = {key.test_case_id: _text_hash(key, roles[key.role], scripts[key.conversation_id]) for key in keys}
-    versions = {"dsbif": __version__, "rules": RULES_VERSION, "render": str(RENDER_VERSION), "rec": str(REC_VERSION)}
-    return config.paths.runs / f"{config.model.name}-{config.level.name}-{run_hash(config, texts, versions)}"
+        return _named(config, config.run)
+    lines = {case.test_case_id: stable_hash(case_line(case)) for case in cases}
+    versions = {"dsbif": __version__, "rules": RULES_VERSION, "rec": str(REC_VERSION)}
+    return config.paths.runs / f"{config.model.name}-{config.level.name}-{run_hash(config, lines, versions)}"
 
 
-def _text_hash(key: CaseKey, role: Role, script: Script) -> str:
-    lines = [(line.name, line.text, line.pause_s) for line in script.turn2_for(key)]
-    return stable_hash([role.prompt_for(key), script.turn1, lines, list(script.readback)])
+def _named(config: RunConfig, run: str) -> Path:
+    named = Path(run)
+    return named if named.parent != Path() else config.paths.runs / named
 
 
 def _voice(config: RunConfig) -> VoiceSettings:
     return VoiceSettings(engine=config.voice.engine, voices=config.voice.voices, speed=config.voice.speed)
 
 
-def _build(
-    config: RunConfig, keys: tuple[CaseKey, ...], roles: Mapping[str, Role], scripts: Mapping[str, Script]
-) -> list[Case]:
+def _build(config: RunConfig, keys: tuple[CaseKey, ...]) -> list[Case]:
+    roles = load_roles(config.paths.roles or ROLES_DIR)
+    scripts = load_corpus(config.paths.scripts or SCRIPTS_DIR)
     with progress("user audio") as report:
         build = Build(_voice(config), config.paths.corpus, config.paths.assets, config.workers)
-        return build_cases(keys, roles, scripts, build, config.windows, report)
+        return build_cases(_written(config, keys, scripts), roles, scripts, build, config.windows, report)
 
 
-def _claim(run_dir: RunDir, config: RunConfig, cases: list[Case]) -> None:
+def _claim(run_dir: RunDir, config: RunConfig, cases: list[Case], corpus: Path) -> list[Case]:
     """Make the directory this run's, or refuse it where it holds something else's recordings.
+
+    Returns the cases as the manifest holds them, so that a later stage reads the same microseconds.
 
     Raises:
         ConfigError: the directory was recorded with another model, voice, seed, prompt or user audio.
@@ -125,8 +144,13 @@ def _claim(run_dir: RunDir, config: RunConfig, cases: list[Case]) -> None:
             "of its own, or name another one."
         )
     write_manifest(run_dir.manifest, cases)
-    described = {**config.model_dump(mode="json"), "recorded_with": recording_identity(config)}
+    described = {
+        **config.model_dump(mode="json"),
+        "corpus": str(corpus.resolve()),
+        "recorded_with": recording_identity(config),
+    }
     write_text(run_dir.config, yaml.safe_dump(described, sort_keys=False, allow_unicode=True))
+    return read_manifest(run_dir.manifest)
 
 
 def _changed_settings(run_dir: RunDir, config: RunConfig) -> list[str]:
@@ -165,8 +189,8 @@ def _changed_cases(run_dir: RunDir, cases: list[Case]) -> list[str]:
     return found
 
 
-def _score(config: RunConfig, run_dir: RunDir, cases: list[Case]) -> Outcome:
-    rows = score(config, run_dir, cases)
+def _score(config: RunConfig, run_dir: RunDir, cases: list[Case], corpus: Path) -> Outcome:
+    rows = score(config, run_dir, cases, corpus)
     conditions = Conditions(
         model=config.model.name,
         level=_levels(cases),
@@ -190,5 +214,5 @@ def _conditioning(run_dir: RunDir, cases: list[Case]) -> str:
     """What the first readable record says; an agent is conditioned in all of its cases or in none."""
     for case in cases:
         with contextlib.suppress(CaseError):
-            return read_recording(run_dir.rec(case.test_case_id)).conditioning
+            return read_any_recording(run_dir.rec(case.test_case_id), case, 0.0).conditioning
     return "unknown"

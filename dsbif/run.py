@@ -35,7 +35,7 @@ def _task(config: DictConfig) -> None:
     """One job; in a multirun an error of one job leaves the others alone."""
     console = Console()
     try:
-        outcome = run(from_omegaconf(config), console)
+        outcome = run(from_omegaconf(config))
     except DsbifError as error:
         _refused.append(str(error))
         print(f"dsbif: {error}", file=sys.stderr)

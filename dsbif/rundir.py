@@ -4,6 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
+from dsbif.errors import ConfigError
 from dsbif.session.recording import read_recording
 
 
@@ -12,6 +15,8 @@ class RunDir:
     """A run directory. Files are the seams between stages: each is there whole, or not at all."""
 
     path: Path
+    recordings_at: Path | None = None
+    """Somebody else's recordings, in place of the run's own."""
 
     @property
     def config(self) -> Path:
@@ -26,7 +31,7 @@ class RunDir:
     @property
     def recordings(self) -> Path:
         """The folder of ``{tid}.stereo.wav`` and ``{tid}.rec.json``."""
-        return self.path / "recordings"
+        return self.recordings_at or self.path / "recordings"
 
     @property
     def measurements(self) -> Path:
@@ -50,6 +55,17 @@ class RunDir:
     def rec(self, test_case_id: str) -> Path:
         """The record of a case, written after its WAV: a case with a record is whole."""
         return self.recordings / f"{test_case_id}.rec.json"
+
+    def corpus(self) -> Path:
+        """The folder of the user audio that the run was made with.
+
+        Raises:
+            ConfigError: the run does not say.
+        """
+        try:
+            return Path(yaml.safe_load(self.config.read_text(encoding="utf-8"))["corpus"])
+        except (OSError, yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError) as error:
+            raise ConfigError(f"{self.config} does not say where the user audio lies ({error}); run again.") from error
 
     def forget_errors(self) -> None:
         """Drop the records of cases whose agent failed, so that running again tries them again."""

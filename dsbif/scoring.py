@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dsbif.audio.silero import VadSettings
+from dsbif.audio.wav import duration_s
 from dsbif.bench.case import Case
 from dsbif.bench.manifest import case_line
 from dsbif.config import RunConfig
@@ -28,13 +29,13 @@ from dsbif.score.rows import ResultRow, inventory, make_row, write_rows
 from dsbif.score.thresholds import Thresholds
 from dsbif.score.vad import hear
 from dsbif.score.verdict import judge_case
-from dsbif.session.recording import read_recording
+from dsbif.session.foreign import read_any_recording
 
 _ALONE = 16
 """With fewer recordings than this to hear, starting processes costs more than it saves."""
 
 
-def score(config: RunConfig, run_dir: RunDir, cases: Sequence[Case]) -> list[ResultRow]:
+def score(config: RunConfig, run_dir: RunDir, cases: Sequence[Case], corpus: Path) -> list[ResultRow]:
     """Measure what is not measured, judge everything, write both files; one row a case, in manifest order.
 
     Raises:
@@ -43,7 +44,7 @@ def score(config: RunConfig, run_dir: RunDir, cases: Sequence[Case]) -> list[Res
     """
     thresholds = Thresholds.from_mapping(config.thresholds)
     with progress(f"{config.model.name} {config.level.name} measures") as report:
-        measured = measure_all(run_dir, config.paths.corpus, cases, config.workers, report)
+        measured = measure_all(run_dir, corpus, cases, config.workers, report)
     rows = [
         make_row(case, config.model.name, found, judge_case(case, found, thresholds))
         for case, found in zip(cases, measured, strict=True)
@@ -85,7 +86,7 @@ def measure_case(run_dir: RunDir, corpus: Path, case: Case) -> Measurement | Uns
     if not rec.is_file():
         return Unscored(Reason.MISSING, "the case has no recording; run again to make it")
     try:
-        recording = read_recording(rec)
+        recording = read_any_recording(rec, case, duration_s(run_dir.wav(case.test_case_id)))
     except CaseError as error:
         return Unscored(Reason.BAD_AUDIO, str(error))
     if recording.status == "agent_error":

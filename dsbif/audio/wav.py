@@ -32,6 +32,16 @@ def read_wav(path: Path) -> tuple[Samples, int]:
     return samples, int(rate_hz)
 
 
+def duration_s(path: Path) -> float:
+    """Length of an audio file in seconds by its header; 0 where there is none or it cannot be read."""
+    import soundfile
+
+    try:
+        return float(soundfile.info(path).duration)
+    except (soundfile.SoundFileError, RuntimeError, OSError):
+        return 0.0
+
+
 def to_pcm16(samples: Samples) -> NDArray[np.int16]:
     """Round to 16 bits, clipping at full scale.
 

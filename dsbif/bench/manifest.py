@@ -36,8 +36,10 @@ def _plain_id(text: str) -> str:
     return text
 
 
-_Id = Annotated[str, Field(max_length=200), AfterValidator(_plain_id)]
-_Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
+PlainId = Annotated[str, Field(max_length=200), AfterValidator(_plain_id)]
+"""An id that is safe as a file name."""
+Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
+"""A time within a day."""
 
 
 class _Line(BaseModel):
@@ -48,8 +50,8 @@ class _Segment(_Line):
     name: str
     type: Literal["speech", "silence"]
     text: str = ""
-    start_s: _Seconds
-    end_s: _Seconds
+    start_s: Seconds
+    end_s: Seconds
 
 
 class _Turn(_Line):
@@ -60,8 +62,8 @@ class _Turn(_Line):
 
 
 class _Window(_Line):
-    start_s: _Seconds
-    end_s: _Seconds
+    start_s: Seconds
+    end_s: Seconds
 
 
 class _Verifier(_Line):
@@ -70,8 +72,8 @@ class _Verifier(_Line):
 
 
 class _CaseLine(_Line):
-    test_case_id: _Id
-    conversation_id: _Id
+    test_case_id: PlainId
+    conversation_id: PlainId
     role: str
     role_name: str
     probe: str
@@ -83,7 +85,7 @@ class _CaseLine(_Line):
     voice: str
     turn1: _Turn
     turn2: _Turn
-    barge_in_after_s: _Seconds | None = None
+    barge_in_after_s: Seconds | None = None
     trigger_window: _Window
     window_mode: Annotated[WindowMode, Field(strict=False)]
     verifier: _Verifier

@@ -18,10 +18,11 @@ from dsbif.spans import Span
 
 
 class WindowMode(StrEnum):
-    """Which reading of the two ambiguous windows is used."""
+    """Which reading of the two ambiguous windows is used; ``official`` marks windows that a release brings along."""
 
     CAUSAL = "causal"
     PAPER = "paper"
+    OFFICIAL = "official"
 
 
 def trigger_window(probe_key: str, action: Action, mode: WindowMode, segments: Mapping[str, Span]) -> Span:

@@ -7,34 +7,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
-from conftest import ASSETS
+from command import BASE, FEW, dsbif, summary
 
 from dsbif.bench.actions import Action
-
-BASE = ("voice=espeak", "tracker=none", "workers=1", f"paths.assets={ASSETS}")
-FEW = ("model=oracle", "role=R4")
-"""Six cases, none of which needs a reading back."""
-
-
-def dsbif(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dsbif.run", *BASE, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "120", **environment},
-    )
-
-
-def summary(folder: Path, name: str) -> dict[str, Any]:
-    (path,) = folder.glob(f"runs/{name}/summary.json")
-    return json.loads(path.read_text())  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")

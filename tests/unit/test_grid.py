@@ -118,7 +118,9 @@ def test_the_two_window_modes_differ_in_exactly_five_cells() -> None:
     differing = []
     for cell in CELLS:
         action, spans = cell.action_at(Level.L1), _laid_out(cell.probe)
-        causal, paper = (trigger_window(cell.probe, action, mode, spans) for mode in WindowMode)
+        causal, paper = (
+            trigger_window(cell.probe, action, mode, spans) for mode in (WindowMode.CAUSAL, WindowMode.PAPER)
+        )
         assert (causal != paper) == differs_between_modes(cell.probe, action)
         if causal != paper:
             differing.append((cell.role, cell.probe))
