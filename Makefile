@@ -26,7 +26,7 @@ check: $(VENV)/.dev  ## style, types, the laws of the house, the benchmark's own
 	$(VENV)/bin/lint-imports
 	$(PY) -m dsbif.bench.grid | tail -n 1
 	$(PY) -m dsbif.bench.gates | tail -n 1
-	$(PY) -m dsbif.build.lint --instances=1 | tail -n 1
+	$(PY) -m dsbif.build.lint | tail -n 1
 
 format: $(VENV)/.dev  ## put the code in its usual form
 	$(PY) -m ruff check --fix .

@@ -97,8 +97,6 @@ def breaches(role: Role) -> Iterator[Breach]:
 
 
 def _conflict_breaches(role: Role) -> Iterator[Breach]:
-    if not role.contradictions:
-        return
     for probe in probes_of(role.id):
         lines = role.contradictions.get(probe, ())
         if len(set(lines)) != VARIANTS:
