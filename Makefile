@@ -11,7 +11,7 @@ PIP    := $(PY) -m pip --disable-pip-version-check --quiet
 TORCH  := torch==2.13.0
 ARGS   ?=
 
-.PHONY: run test check format bench clean
+.PHONY: run test check format bench corpus clean
 
 run: $(VENV)/.run  ## install, fetch the speech models, run the default agent on the quick subset
 	$(PY) -m dsbif.run $(ARGS)
@@ -35,6 +35,10 @@ format: $(VENV)/.dev  ## put the code in its usual form
 bench: $(VENV)/.dev  ## speed and memory, as ratios measured in one run
 	$(PY) -m bench.vad
 	$(PY) -m bench.driver
+
+corpus: $(VENV)/.run  ## build all user audio and pack it into one archive with its checksums
+	$(PY) -m dsbif.build $(ARGS)
+	$(PY) -m dsbif.build.archive data/corpus dist/dsbif-corpus.tar
 
 clean:  ## remove the environment; runs/ and data/ stay
 	rm -rf $(VENV)

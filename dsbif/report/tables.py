@@ -94,20 +94,19 @@ def _unscored(summary: Summary) -> Table:
 
 
 def across_runs(summaries: Sequence[Summary]) -> RenderableType:
-    """Several runs beside each other: models by levels, headline and all."""
-    table = Table(show_edge=False, pad_edge=False, title="IAS", title_justify="left")
-    table.add_column("model")
-    table.add_column("level")
-    table.add_column("headline", justify="right")
-    table.add_column("all", justify="right")
-    table.add_column("scored", justify="right")
+    """Several runs under one another: models by levels, headline and all."""
+    table = Table(show_edge=False, pad_edge=False, title="IAS of all runs", title_justify="left")
+    for name in ("model", "level", "IAS"):
+        table.add_column(name, no_wrap=True)
+    for name in ("k/n", "share", "95 % interval", "scored"):
+        table.add_column(name, justify="right", no_wrap=True)
     last = None
     for summary in summaries:
         c = summary.conditions
         if last not in (None, c.model):
             table.add_section()
         last = c.model
-        table.add_row(
-            c.model, c.level, str(summary.headline), str(summary.all), f"{len(summary.scored)}/{summary.n_expected}"
-        )
+        scored = f"{len(summary.scored)}/{summary.n_expected}"
+        table.add_row(c.model, c.level, "headline", *_cells(summary.headline), scored)
+        table.add_row("", "", "all", *_cells(summary.all), "")
     return Group(Text(""), table)

@@ -103,7 +103,7 @@ def test_many_unscored_cases_are_cut_short_in_the_table_alone() -> None:
 
 def test_runs_stand_beside_each_other() -> None:
     text = _printed(across_runs([_mixed(), _summary(a_row("a"), level="L3")]), 120)
-    assert "1/2 = 50.0 %" in text
+    assert "9.5 – 90.5" in text
     assert "3/5" in text
     assert "L3" in text
 
