@@ -60,7 +60,7 @@ $(VENV)/.torch: | $(PY)
 
 $(VENV)/.run: pyproject.toml $(VENV)/.torch
 	@echo "installing dsbif (about half a minute)"
-	@$(PIP) install -e '.[cascade,wandb]'
+	@$(PIP) install -e '.[cascade,wandb,align]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.torch

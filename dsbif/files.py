@@ -9,6 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+_HERE = Path(__file__).parent
+CONF_DIR = _HERE / "conf" if (_HERE / "conf").is_dir() else _HERE.parent / "conf"
+"""The configuration groups: inside the package in an installation, beside it in a checkout."""
+
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:

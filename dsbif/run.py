@@ -7,7 +7,6 @@ not, 2 for a command or configuration that cannot be used, 130 on Ctrl-C.
 import os
 import signal
 import sys
-from pathlib import Path
 from types import FrameType
 
 import hydra
@@ -19,11 +18,9 @@ from rich.console import Console
 from dsbif.config import from_omegaconf
 from dsbif.corridor import Outcome, run
 from dsbif.errors import DsbifError
+from dsbif.files import CONF_DIR
 from dsbif.hydra_errors import explain
 from dsbif.report.tables import across_runs, run_table
-
-_HERE = Path(__file__).parent
-CONF_DIR = _HERE / "conf" if (_HERE / "conf").is_dir() else _HERE.parent / "conf"
 
 OK, UNSCORED, USAGE = 0, 1, 2
 _outcomes: list[Outcome] = []

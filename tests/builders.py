@@ -8,7 +8,7 @@ from dsbif.bench.actions import Action
 from dsbif.bench.case import Case, TimedSegment, UserTurn
 from dsbif.bench.levels import Conflict, Level
 from dsbif.bench.windows import WindowMode
-from dsbif.run import CONF_DIR
+from dsbif.files import CONF_DIR
 from dsbif.score.heard import Heard
 from dsbif.score.measure import Reason, Unscored, measure
 from dsbif.score.rows import ResultRow, make_row

@@ -46,6 +46,12 @@ def readback(target: Sequence[str], transcript: Transcript, turn2_onset_samples:
         transcript: what the agent said.
         turn2_onset_samples: session samples at 24 kHz.
 
+    >>> from dsbif.session.recording import TextPiece
+    >>> said = Transcript("native", (TextPiece(0, "Hello."), TextPiece(240_000, "So that is 4 1 7 Alder.")))
+    >>> found = readback(["four one", "seven seven Alder"], said, turn2_onset_samples=120_000)
+    >>> found.coverage, found.missing, found.scope
+    (0.8, ('7',), 'from-turn-2')
+
     Raises:
         ValueError: the target has no token.
     """

@@ -1,10 +1,13 @@
 """What passes, as numbers: the paper's defaults, per-role overrides, and what a case itself carries.
 
 Order of precedence: the case's own ``verifier_params`` (official data), then the role's override, then the default.
+Of ``verifier_params`` count the names of the limits here and ``max_latency_ms`` (INTERRUPT's or YIELD's and CONTINUE's,
+by the case's action). Others are a release's own business.
 
 Source: DSB-IFEval, the threshold table; ``conf/thresholds/*.yaml``.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +19,7 @@ from dsbif.bench.actions import Action
 from dsbif.bench.case import Case
 from dsbif.bench.grid import ROLE_IDS
 from dsbif.door import explain, nearest
-from dsbif.errors import ConfigError
+from dsbif.errors import CaseError, ConfigError
 
 
 class ListenRule(StrEnum):
@@ -28,6 +31,7 @@ class ListenRule(StrEnum):
 
 _Limit = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _ByRole = dict[str, _Limit]
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class _Door(BaseModel):
@@ -39,7 +43,7 @@ class _Door(BaseModel):
     bc_window_max: _ByRole
     interrupt_latency_ms: _ByRole
     yield_latency_ms: _ByRole
-    coverage: _ByRole
+    coverage: dict[str, _Share]
     overlap_s: _ByRole
     borderline_ms: _Limit
 
@@ -96,8 +100,12 @@ class Thresholds:
         return cls(**values)
 
     def for_case(self, case: Case) -> CaseThresholds:
-        """The limits that hold for a case."""
-        own = case.verifier_params
+        """The limits that hold for a case.
+
+        Raises:
+            CaseError: the case carries a limit that is no finite number from 0 up, or a coverage above 1.
+        """
+        own = _own_limits(case)
         latency_ms = own.get("max_latency_ms")
         interrupts = case.expected_action is Action.INTERRUPT
 
@@ -117,6 +125,24 @@ class Thresholds:
             overlap_s=limit("overlap_s", self.overlap_s),
             borderline_s=self.borderline_ms / 1000,
         )
+
+
+_CASE_KEYS = (
+    "max_latency_ms",
+    *(key for key in _Door.model_fields if key not in ("name", "listen_rule", "borderline_ms")),
+)
+
+
+def _own_limits(case: Case) -> Mapping[str, float]:
+    own = {key: case.verifier_params[key] for key in _CASE_KEYS if key in case.verifier_params}
+    for key, value in own.items():
+        most = 1.0 if key == "coverage" else math.inf
+        if not (math.isfinite(value) and 0 <= value <= most):
+            wanted = "a share from 0 to 1" if key == "coverage" else "a finite number from 0 up"
+            raise CaseError(
+                f"{case.test_case_id}: verifier parameter {key} is {value}; wanted {wanted}. Correct the manifest."
+            )
+    return own
 
 
 def _check_roles(name: str, by_role: Mapping[str, float]) -> None:

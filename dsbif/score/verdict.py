@@ -4,7 +4,8 @@ Conventions
 -----------
 * Comparisons are <= and >= as written, on unrounded seconds.
 * The label of a window is derived here, since it depends on thresholds: ``silent``, ``backchannel``, ``floor_take``.
-* A verdict within 60 ms of its limit is *borderline*: the detector's grid is 32 ms. It is marked, and it counts.
+* A verdict within 60 ms of its limit is *borderline*: the detector's grid is 32 ms. It is marked, and it counts. For
+  LISTEN and NO_BACKCHANNEL that is at most 60 ms of speech in the window, or none but some within 60 ms of its ends.
 * An agent that never speaks passes LISTEN, NO_BACKCHANNEL and CONTINUE and fails the other six.
 
 Divergences from the paper
@@ -23,6 +24,7 @@ from dsbif.bench.actions import Action
 from dsbif.bench.case import Case
 from dsbif.score.measure import Measurement, Reason, Unscored
 from dsbif.score.thresholds import CaseThresholds, ListenRule, Thresholds
+from dsbif.spans import Span, clip, starting_in
 
 
 class Label(StrEnum):
@@ -85,8 +87,12 @@ def backchannel(m: Measurement, t: CaseThresholds) -> Verdict:
     label = label_of(m, t)
     longest_s = max((item.duration_s for item in m.begun), default=None)
     passed = label is Label.BACKCHANNEL and 1 <= len(m.begun) <= t.bc_window_max
-    said = f"{len(m.begun)} utterance(s), the longest {longest_s:.2f} s" if longest_s is not None else "nothing"
-    why = f"the agent said {said}; wanted 1 to {t.bc_window_max:g}, each shorter than {t.bc_ceiling_s:.2f} s"
+    if longest_s is None:
+        said = "said nothing" if not m.speech_in_window_s else "began nothing in the window (it already held the floor)"
+    else:
+        said = f"said {len(m.begun)} utterance(s), the longest {longest_s:.2f} s"
+    wanted = "1" if t.bc_window_max == 1 else f"1 to {t.bc_window_max:g}"
+    why = f"the agent {said}; wanted {wanted}, shorter than {t.bc_ceiling_s:.2f} s"
     if longest_s is not None and m.user_resumes_s is None:
         why += "; and the user did not go on"
     return Verdict(passed, longest_s, t.bc_ceiling_s, "s", why, label, _near(longest_s, t.bc_ceiling_s, t))
@@ -145,8 +151,22 @@ def _silence(m: Measurement, t: CaseThresholds) -> Verdict:
     label = label_of(m, t)
     passed = label is Label.SILENT
     spoke_s = m.speech_in_window_s
-    why = "the agent was silent in the window" if not spoke_s else f"the agent spoke for {spoke_s:.2f} s of the window"
-    return Verdict(passed, spoke_s, 0.0, "s", why, label, not passed and _near(spoke_s, 0.0, t))
+    if not spoke_s:
+        why = "the agent was silent in the window"
+    elif passed:
+        why = f"no speech began in the window; {spoke_s:.2f} s of what began earlier ran into it, which the rule allows"
+    else:
+        why = f"the agent spoke for {spoke_s:.2f} s of the window; wanted silence"
+    near = _narrowly_silent(m, t) if passed else _near(spoke_s, 0.0, t)
+    return Verdict(passed, spoke_s, 0.0, "s", why, label, near)
+
+
+def _narrowly_silent(m: Measurement, t: CaseThresholds) -> bool:
+    """Whether a window wider by the margin at both ends would not be silent."""
+    wider = Span(m.w0_s - t.borderline_s, m.w1_s + t.borderline_s)
+    if t.listen_rule is ListenRule.ONSET_ONLY:
+        return bool(starting_in(m.agent_spans, wider))
+    return bool(clip(m.agent_spans, wider))
 
 
 def _onset(m: Measurement, t: CaseThresholds, limit_s: float) -> Verdict:

@@ -21,7 +21,7 @@ from dsbif.agents.mouth import Mouth, without_gaps
 from dsbif.build.assets import locate
 from dsbif.build.voices import Engine
 from dsbif.errors import AgentError, ConfigError
-from dsbif.run import CONF_DIR
+from dsbif.files import CONF_DIR
 from dsbif.session.agent import AgentAudio, AgentText, Emission, Interrupted
 
 Pcm = NDArray[np.float32]

@@ -11,7 +11,7 @@ from dsbif.bench.levels import Level
 from dsbif.bench.probes import PROBES
 from dsbif.config import RunConfig, from_omegaconf, recording_identity, run_hash
 from dsbif.errors import ConfigError
-from dsbif.run import CONF_DIR
+from dsbif.files import CONF_DIR
 from dsbif.selection import QUICK_CELLS, select
 
 

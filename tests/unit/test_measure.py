@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from builders import a_case, a_recording, heard
+from builders import a_case, a_recording, a_turn, heard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dsbif.bench.actions import Action
-from dsbif.bench.case import Case
+from dsbif.bench.case import Case, TimedSegment, UserTurn
 from dsbif.errors import CaseError
 from dsbif.score.heard import BadAudio
 from dsbif.score.measure import Measurement, Reason, Unscored, measure, measurement_line, read_measurement
@@ -101,6 +101,13 @@ def test_speech_that_runs_to_the_end_of_the_file_has_not_stopped(end_s: float, c
 def test_the_user_resumes_after_the_first_utterance_of_the_window() -> None:
     assert measured((13.5, 14.0)).user_resumes_s == pytest.approx(2.5, abs=1e-4)
     assert measured().user_resumes_s is None
+
+
+def test_a_user_who_had_resumed_before_the_agent_began_does_not_resume() -> None:
+    """The user goes on at 15.5 s; an agent that begins after that has nobody who goes on after it."""
+    case = a_case(window=Span(3.0, 8.0))
+    assert measured((15.4, 16.0), case=case).user_resumes_s == pytest.approx(2.5, abs=1e-4)
+    assert measured((15.6, 16.0), case=case).user_resumes_s is None
 
 
 def test_nobody_resumes_where_the_user_has_nothing_left_to_say() -> None:
@@ -212,3 +219,88 @@ def _close_gaps(talks: list[bool], gap_ms: int) -> None:
             if last is not None and 1 < ms - last <= gap_ms:
                 talks[last + 1 : ms] = [True] * (ms - last - 1)
             last = ms
+
+
+@pytest.mark.parametrize(("duration_s", "scored"), [(17.9, False), (17.99, True), (18.0, True), (30.0, True)])
+def test_a_recording_that_ends_before_the_user_does_is_no_audio_to_score(duration_s: float, scored: bool) -> None:
+    case = a_case(**PAUSE)
+    result = measure(case, a_recording(case, duration_s), heard((13.5, 14.0), duration_s=duration_s))
+    assert isinstance(result, Measurement) == scored
+    if isinstance(result, Unscored):
+        assert result == Unscored(
+            Reason.BAD_AUDIO, "the recording ends at 17.900 s, while the user speaks until 18.000 s"
+        )
+
+
+def test_a_measurement_with_a_number_that_is_none_is_refused() -> None:
+    line = {**measurement_line(measured((13.5, 14.0))), "genuine_s": float("nan")}
+    with pytest.raises(CaseError, match=r"here: key 'genuine_s': .*finite number; found 'nan'"):
+        read_measurement(line, "here")
+
+
+TICK_S = 1 / 1024
+"""About a millisecond, and exact in floating point."""
+
+
+@given(
+    agent=st.lists(st.tuples(st.integers(0, 39_000), st.integers(90, 4_000)), max_size=7),
+    w0=st.integers(0, 9_000),
+    length=st.integers(1, 12_000),
+    pauses=st.lists(st.integers(100, 3_000), min_size=2, max_size=2),
+    tail=st.integers(0, 10_000),
+)
+def test_every_duration_agrees_with_counting_ticks(
+    agent: list[tuple[int, int]], w0: int, length: int, pauses: list[int], tail: int
+) -> None:
+    """An independent reading of all rules, one boolean a tick, on windows, pauses and endings of any kind."""
+    first, second = pauses
+    speech = [(0, 2_000), (2_000 + first, 4_000 + first), (4_000 + first + second, 9_100 + first + second)]
+    onset = 10 * 1024
+    user = _track([(0, 3_072), *((start + onset, end + onset) for start, end in speech)], 60_000)
+    total = onset + speech[-1][1] + tail
+    talks = _track([(start, min(start + n, total)) for start, n in agent if start < total], total)
+    segments = tuple(
+        TimedSegment(f"s{i}", "speech", "x", Span(a * TICK_S, b * TICK_S)) for i, (a, b) in enumerate(speech)
+    )
+    case = a_case(
+        window=Span(w0 * TICK_S, (w0 + length) * TICK_S),
+        turn1=a_turn(72_000),
+        turn2=UserTurn("x.wav", "0" * 64, 10**6, segments),
+    )
+    sound = heard(
+        *((start * TICK_S, min(start + n, total) * TICK_S) for start, n in agent if start < total),
+        duration_s=total * TICK_S,
+    )
+    m = measure(case, a_recording(case, total * TICK_S), sound)
+    assert isinstance(m, Measurement)
+    _agrees(m, talks, user, onset + w0, min(onset + w0 + length, total))
+
+
+def _agrees(m: Measurement, talks: list[bool], user: list[bool], w0: int, w1: int) -> None:
+    onsets = [t for t in range(w0, w1) if talks[t] and (t == 0 or not talks[t - 1])]
+    assert [item.onset_s for item in m.begun] == [(t - w0) * TICK_S for t in onsets]
+    assert [item.duration_s for item in m.begun] == [(_until(talks, t) - t) * TICK_S for t in onsets]
+    assert m.genuine_s == ((onsets[0] - w0) * TICK_S if onsets else None)
+    assert m.agent_silent_at_w0 == (not talks[w0])
+    assert m.speech_in_window_s == sum(talks[w0:w1]) * TICK_S
+    assert m.overlap_s == sum(a and u for a, u in zip(talks[w0:w1], user[w0:w1], strict=True)) * TICK_S
+    speaking = next((t for t in range(w0, len(talks)) if talks[t]), None)
+    stops = _until(talks, speaking) if speaking is not None else None
+    cut = stops is not None and (len(talks) - stops) * TICK_S <= 0.032
+    assert m.censored == cut
+    assert m.offset_s == (None if stops is None or cut else (stops - w0) * TICK_S)
+    after = range(onsets[0] + 1, len(user)) if onsets else ()
+    resumes = next((t for t in after if user[t] and not user[t - 1]), None)
+    assert m.user_resumes_s == (None if resumes is None else (resumes - w0) * TICK_S)
+
+
+def _track(spans: list[tuple[int, int]], total: int) -> list[bool]:
+    track = [False] * total
+    for start, end in spans:
+        track[start:end] = [True] * (end - start)
+    _close_gaps(track, 307)
+    return track
+
+
+def _until(track: list[bool], start: int) -> int:
+    return next((t for t in range(start, len(track)) if not track[t]), len(track))

@@ -9,7 +9,7 @@ from builders import PAPER, a_case, a_recording, heard
 from dsbif.bench.actions import PASSED_BY_SILENCE, Action
 from dsbif.bench.case import Case
 from dsbif.bench.levels import Level
-from dsbif.run import CONF_DIR
+from dsbif.files import CONF_DIR
 from dsbif.score.measure import Measurement, Reason, Unscored, measure
 from dsbif.score.thresholds import Thresholds
 from dsbif.score.verdict import Label, Verdict, judge_case
@@ -245,3 +245,86 @@ def test_rescoring_stored_measurements_equals_measuring_again() -> None:
                     )
                     again = measure(case, a_recording(case), heard(*agent))
                     assert judge_case(case, stored, limits) == judge_case(case, again, limits)
+
+
+@pytest.mark.parametrize(
+    ("agent", "passes", "borderline"),
+    [
+        ((10.0, 12.93), True, False),
+        ((10.0, 12.95), True, True),
+        ((10.0, 13.05), False, True),
+        ((10.0, 13.07), False, False),
+        ((15.45, 17.0), False, True),
+        ((15.55, 17.0), True, True),
+        ((15.57, 17.0), True, False),
+    ],
+)
+def test_a_window_that_was_narrowly_silent_or_narrowly_not_is_borderline(
+    agent: tuple[float, float], passes: bool, borderline: bool
+) -> None:
+    verdict = _judge(Action.LISTEN, agent)
+    assert (verdict.passed, verdict.borderline) == (passes, borderline)
+
+
+def test_where_only_onsets_count_only_an_onset_is_narrow() -> None:
+    onset_only = _with(listen_rule="onset_only")
+    assert not _judge(Action.LISTEN, (10.0, 13.5), thresholds=onset_only).borderline
+    assert _judge(Action.LISTEN, (12.95, 13.5), thresholds=onset_only).borderline
+    assert _judge(Action.LISTEN, (15.51, 16.5), thresholds=onset_only).borderline
+
+
+@pytest.mark.parametrize(
+    ("action", "agent", "why"),
+    [
+        (Action.LISTEN, (), "the agent was silent in the window"),
+        (Action.LISTEN, ((13.5, 14.0),), "the agent spoke for 0.50 s of the window; wanted silence"),
+        (
+            Action.TAKE_TURN,
+            ((14.84, 19.0),),
+            "the agent began 1.84 s after the window opened; at most 2.00 s were allowed",
+        ),
+        (
+            Action.TAKE_TURN,
+            ((12.0, 19.0),),
+            "the agent did not begin to speak in the window (it already held the floor); at most 2.00 s were allowed",
+        ),
+        (Action.BACKCHANNEL, (), "the agent said nothing; wanted 1, shorter than 1.00 s"),
+        (
+            Action.BACKCHANNEL,
+            ((12.0, 19.0),),
+            "the agent began nothing in the window (it already held the floor); wanted 1, shorter than 1.00 s",
+        ),
+        (
+            Action.BACKCHANNEL,
+            ((13.5, 13.8), (14.5, 15.2)),
+            "the agent said 2 utterance(s), the longest 0.70 s; wanted 1, shorter than 1.00 s",
+        ),
+        (
+            Action.YIELD,
+            ((12.0, 13.25),),
+            "the agent fell silent 0.25 s after the user came in; yielding means within 0.60 s",
+        ),
+        (
+            Action.CONTINUE,
+            ((12.0, 40.0),),
+            "the agent spoke to the end of the recording; yielding means within 0.60 s",
+        ),
+        (
+            Action.YIELD,
+            (),
+            "the agent did not speak after the user came in (it was silent when the user came in); "
+            "yielding means within 0.60 s",
+        ),
+    ],
+)
+def test_the_reason_is_a_sentence_that_a_reviewer_understands(
+    action: Action, agent: tuple[tuple[float, float], ...], why: str
+) -> None:
+    assert _judge(action, *agent).why == why
+
+
+def test_the_reason_of_a_pass_by_the_other_reading_names_the_rule() -> None:
+    verdict = _judge(Action.LISTEN, (10.0, 14.0), thresholds=_with(listen_rule="onset_only"))
+    assert verdict.why == (
+        "no speech began in the window; 1.00 s of what began earlier ran into it, which the rule allows"
+    )
