@@ -18,6 +18,7 @@ from dsbif.bench.windows import WindowMode
 from dsbif.door import explain, nearest
 from dsbif.errors import ConfigError
 from dsbif.files import stable_hash
+from dsbif.judge.settings import JudgeSettings
 
 
 class _Frozen(BaseModel):
@@ -132,11 +133,12 @@ class RunConfig(_Frozen):
     thresholds: dict[str, Any]
     voice: VoiceConfig
     data: DataConfig
+    judge: JudgeSettings
     tracker: TrackerConfig
     paths: PathsConfig
     subset: Literal["quick", "full"]
     windows: Annotated[WindowMode, BeforeValidator(_own_window)]
-    stage: Literal["all", "build", "record", "score"]
+    stage: Literal["all", "build", "record", "score", "judge"]
     workers: Annotated[int, Field(ge=1, le=1024), BeforeValidator(_cpu_count)]
     seed: Annotated[int, Field(ge=0, lt=2**31)]
     run: Annotated[str | None, BeforeValidator(_as_text)]
@@ -153,6 +155,8 @@ def from_omegaconf(config: DictConfig) -> RunConfig:
     Raises:
         ConfigError: a value of the wrong type or outside its range, an unknown probe or key.
     """
+    if missing := sorted(OmegaConf.missing_keys(config)):
+        raise ConfigError(f"{', '.join(f'{key}=…' for key in missing)} must be given.")
     raw = OmegaConf.to_container(config, resolve=True)
     try:
         run = RunConfig.model_validate(raw)

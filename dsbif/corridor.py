@@ -21,8 +21,9 @@ from dsbif.build.official import read_official
 from dsbif.build.script import SCRIPTS_DIR, Script, load_corpus
 from dsbif.build.voices import VoiceSettings
 from dsbif.config import RunConfig, recording_identity, run_hash
-from dsbif.errors import CaseError, ConfigError
+from dsbif.errors import CaseError, ConfigError, JudgeError
 from dsbif.files import stable_hash, write_json, write_text
+from dsbif.judging import judge
 from dsbif.progress import progress
 from dsbif.record import RecordJob, record
 from dsbif.report.aggregate import Conditions, Summary, summary_json
@@ -34,6 +35,8 @@ from dsbif.selection import select
 from dsbif.session.foreign import read_any_recording
 from dsbif.session.recording import REC_VERSION
 
+_ON_RECORDINGS = ("score", "judge")
+"""Stages that work on what was recorded; a judge is shown what was heard, so both hear where nobody has yet."""
 _HEARD_BY_AGENT = ("system_prompt", "turn1", "turn2", "barge_in_after_s")
 """What of a case reaches the agent; the rest (window, target, expected action) may change under a recording."""
 
@@ -45,13 +48,14 @@ class Outcome:
     run_dir: RunDir
     summary: Summary | None
     hints: tuple[str, ...] = ()
+    judge_failed: bool = False
 
 
 def run(config: RunConfig) -> Outcome:
     """Walk the corridor, or the one stage that was asked for."""
     cases, corpus = _cases(config)
     run_dir = RunDir(_run_path(config, cases), config.data.recordings)
-    if config.stage != "score" or not run_dir.manifest.is_file():
+    if config.stage not in _ON_RECORDINGS or not run_dir.manifest.is_file():
         cases = _claim(run_dir, config, cases, corpus)
     if config.stage in ("all", "record"):
         job = RecordJob(config.model, _voice(config), config.seed, run_dir.path, corpus, config.paths.assets)
@@ -64,7 +68,7 @@ def run(config: RunConfig) -> Outcome:
 
 def _cases(config: RunConfig) -> tuple[list[Case], Path]:
     """The cases of the run, and the folder that holds their user audio."""
-    if config.stage == "score" and config.run and config.data.kind == "corpus":
+    if config.stage in _ON_RECORDINGS and config.run and config.data.kind == "corpus":
         named = RunDir(_named(config, config.run))
         return read_manifest(named.manifest), named.corpus()
     keys = select(config)
@@ -190,7 +194,7 @@ def _changed_cases(run_dir: RunDir, cases: list[Case]) -> list[str]:
 
 
 def _score(config: RunConfig, run_dir: RunDir, cases: list[Case], corpus: Path) -> Outcome:
-    rows = score(config, run_dir, cases, corpus)
+    rows, measured = score(config, run_dir, cases, corpus)
     conditions = Conditions(
         model=config.model.name,
         level=_levels(cases),
@@ -199,11 +203,17 @@ def _score(config: RunConfig, run_dir: RunDir, cases: list[Case], corpus: Path) 
         thresholds=str(config.thresholds["name"]),
         conditioning=_conditioning(run_dir, cases),
     )
-    summary = Summary(conditions, tuple(rows))
+    hints = []
+    try:
+        language = judge(config, run_dir, cases, measured)
+    except JudgeError as error:  # the floor is scored all the same
+        language = None
+        hints.append(f"dsbif: not judged: {error}")
+    summary = Summary(conditions, tuple(rows), language)
     write_json(run_dir.summary, summary_json(summary))
     settings = TrackerSettings(**config.tracker.model_dump())
     hint = track(run_dir.path, summary, rows, config.model_dump(mode="json"), settings)
-    return Outcome(run_dir, summary, (hint,) if hint else ())
+    return Outcome(run_dir, summary, (*hints, *([hint] if hint else [])), judge_failed=bool(hints))
 
 
 def _levels(cases: list[Case]) -> str:

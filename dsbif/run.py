@@ -77,7 +77,8 @@ def _status() -> int:
     if _refused:
         return USAGE
     whole = all(outcome.summary is None or outcome.summary.complete for outcome in _outcomes)
-    return OK if whole else UNSCORED
+    judged = not any(outcome.judge_failed for outcome in _outcomes)
+    return OK if whole and judged else UNSCORED
 
 
 def _terminated(signum: int, frame: FrameType | None) -> None:

@@ -35,8 +35,10 @@ _ALONE = 16
 """With fewer recordings than this to hear, starting processes costs more than it saves."""
 
 
-def score(config: RunConfig, run_dir: RunDir, cases: Sequence[Case], corpus: Path) -> list[ResultRow]:
-    """Measure what is not measured, judge everything, write both files; one row a case, in manifest order.
+def score(
+    config: RunConfig, run_dir: RunDir, cases: Sequence[Case], corpus: Path
+) -> tuple[list[ResultRow], list[Measurement | Unscored]]:
+    """Measure what is not measured, judge everything, write both files; rows and measurements in manifest order.
 
     Raises:
         ConfigError: a threshold is unknown or no number.
@@ -51,7 +53,7 @@ def score(config: RunConfig, run_dir: RunDir, cases: Sequence[Case], corpus: Pat
     ]
     rows = inventory(cases, rows)
     write_rows(run_dir.verdicts, rows)
-    return rows
+    return rows, measured
 
 
 def measure_all(

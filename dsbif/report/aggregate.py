@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsbif.bench.actions import HEADLINE, Action
+from dsbif.report.language import Language, language_json
 from dsbif.report.stats import Share
 from dsbif.score import RULES_VERSION
 from dsbif.score.rows import ResultRow
@@ -35,6 +36,7 @@ class Summary:
 
     conditions: Conditions
     rows: tuple[ResultRow, ...]
+    language: Language | None = None
 
     @property
     def n_expected(self) -> int:
@@ -118,6 +120,7 @@ def summary_json(summary: Summary) -> dict[str, Any]:
             for row in summary.unscored
             if row.unscored
         ],
+        "pas": language_json(summary.language),
         "borderline": summary.borderline,
         "silent_at_barge_in": {"k": summary.silent_at_barge_in.k, "n": summary.silent_at_barge_in.n},
         "rules_version": RULES_VERSION,

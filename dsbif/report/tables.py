@@ -8,6 +8,7 @@ from rich.text import Text
 
 from dsbif.bench.actions import PROACTIVE
 from dsbif.report.aggregate import Summary, flagged
+from dsbif.report.language import language_lines
 from dsbif.report.stats import Share
 from dsbif.score import RULES_VERSION
 
@@ -67,6 +68,7 @@ def _cells(share: Share) -> tuple[str, str, str]:
 
 def _notes(summary: Summary) -> list[str]:
     notes = ["* proactive: counted in all, not in headline"]
+    notes += language_lines(summary.language, summary.conditions.level)
     if summary.conditions.level == "L4a":
         notes.append(
             "L4a is scored against the persona, although the contradicting line should win; see docs/scores.md"
