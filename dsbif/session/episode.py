@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dsbif import __version__
 from dsbif.bench.case import Case
 from dsbif.bench.roles import stable_pick
 from dsbif.errors import AgentError
@@ -126,7 +127,7 @@ class _Row:
             interruptions=tuple(self._interruptions),
             seed=self.seed,
             conditioning=agent.facts.conditioning,
-            versions=agent.facts.versions,
+            versions={"dsbif": __version__, **agent.facts.versions},
             flags=tuple(flags),
         )
         return Take(recording, stereo)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from dsbif.door import explain
 from dsbif.errors import CaseError
@@ -177,58 +177,7 @@ def recording_json(rec: Recording) -> dict[str, Any]:
     }
 
 
-class _Door(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class _SpanIn(_Door):
-    start_s: float
-    end_s: float
-
-
-class _PieceIn(_Door):
-    time_samples: int
-    text: str
-
-
-class _TranscriptIn(_Door):
-    source: Literal["native", "asr", "none"]
-    engine: str = ""
-    pieces: tuple[_PieceIn, ...] = ()
-
-
-class _PlacedIn(_Door):
-    arrival_samples: int
-    position_samples: int
-    samples: int
-
-
-class _InterruptionIn(_Door):
-    time_samples: int
-    kind: str
-
-
-class _RecordingIn(_Door):
-    rec_version: Literal[1]
-    test_case_id: str
-    conversation_id: str
-    model: str
-    conditioning: Conditioning = "full"
-    status: Literal["ok", "agent_error"]
-    error: str = ""
-    samples: int
-    turn2_onset_samples: int | None
-    turn2_by: Literal["take-turn", "barge-in", "onset-timeout", "not-reached"]
-    window_turn2: _SpanIn
-    agent_onset_samples: int | None = None
-    detector: dict[str, Any] = {}
-    transcript: _TranscriptIn
-    emissions: tuple[_PlacedIn, ...] = ()
-    interruptions: tuple[_InterruptionIn, ...] = ()
-    lateness_ms: dict[str, float] = {}
-    seed: int
-    versions: dict[str, str] = {}
-    flags: tuple[str, ...] = ()
+_adapter: TypeAdapter[Recording] = TypeAdapter(Recording)
 
 
 def read_recording(path: Path) -> Recording:
@@ -238,34 +187,11 @@ def read_recording(path: Path) -> Recording:
         CaseError: missing file, broken JSON, wrong type or another version of the format.
     """
     try:
-        raw = _RecordingIn.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        version = raw.get("rec_version") if isinstance(raw, dict) else None
+        if version != REC_VERSION:
+            raise ValueError(f"its rec_version is {version!r}, wanted {REC_VERSION}")
+        return _adapter.validate_python(raw)
     except (OSError, ValueError) as error:  # both pydantic's and JSON's errors are ValueErrors
         fault = explain(error) if isinstance(error, ValidationError) else error
         raise CaseError(f"the record {path} cannot be used: {fault}. Remove it to record the case again.") from error
-    return Recording(
-        test_case_id=raw.test_case_id,
-        conversation_id=raw.conversation_id,
-        model=raw.model,
-        status=raw.status,
-        samples=raw.samples,
-        turn2_onset_samples=raw.turn2_onset_samples,
-        turn2_by=raw.turn2_by,
-        window_turn2=Span(raw.window_turn2.start_s, raw.window_turn2.end_s),
-        transcript=Transcript(
-            raw.transcript.source,
-            tuple(TextPiece(piece.time_samples, piece.text) for piece in raw.transcript.pieces),
-            raw.transcript.engine,
-        ),
-        seed=raw.seed,
-        conditioning=raw.conditioning,
-        error=raw.error,
-        agent_onset_samples=raw.agent_onset_samples,
-        detector=raw.detector,
-        emissions=tuple(
-            AudioPlaced(item.arrival_samples, item.position_samples, item.samples) for item in raw.emissions
-        ),
-        interruptions=tuple(Interruption(item.time_samples, item.kind) for item in raw.interruptions),
-        lateness_ms=raw.lateness_ms,
-        versions=raw.versions,
-        flags=raw.flags,
-    )
