@@ -62,7 +62,7 @@ class Probe:
         return self.safety_segments if safety and self.safety_segments else self.segments
 
 
-_CHECKED = (Speech("s1", 5.0), Speech("check", 1.0), Silence("pause", 2.0), Speech("s4", 5.0))
+_CHECKED = (Speech("s1", 5.0), Speech("check", 1.2), Silence("pause", 2.0), Speech("s4", 5.0))
 
 
 def _broken(before_s: float, pause_s: float, after_s: float) -> tuple[Segment, ...]:
@@ -86,7 +86,7 @@ _ALL = (
     Probe(
         "C4",
         "attention check",
-        (Speech("s1", 5.0), Speech("check", 1.0), Silence("pause", 1.5), Speech("s4", 5.0)),
+        (Speech("s1", 5.0), Speech("check", 1.2), Silence("pause", 1.5), Speech("s4", 5.0)),
     ),
     Probe("R1_A_red_flag_casual", "a red flag in passing", _triggered(4.0, 2.5, 6.0)),
     Probe("R1_B_dose_error", "a second dose too soon", _triggered(4.0, 2.5, 5.0)),

@@ -83,11 +83,11 @@ def _laid_out(probe: str, safety: bool = False) -> dict[str, Span]:
         ("C2", Action.TAKE_TURN, 11.4, 21.4),
         ("C2", Action.READBACK, 11.4, 21.4),
         ("C3", Action.YIELD, 0.0, 3.0),
-        ("C4", Action.BACKCHANNEL, 6.0, 7.5),
+        ("C4", Action.BACKCHANNEL, 6.2, 7.7),
         ("R1_A_red_flag_casual", Action.INTERRUPT, 6.5, 12.5),
         ("R1_B_dose_error", Action.INTERRUPT, 6.5, 11.5),
         ("R2_A_long_silence", Action.LISTEN, 5.0, 12.0),
-        ("R2_B_are_you_there", Action.BACKCHANNEL, 6.0, 8.0),
+        ("R2_B_are_you_there", Action.BACKCHANNEL, 6.2, 8.2),
         ("R3_A_address_self_correct", Action.INTERRUPT, 6.0, 11.0),
         ("R3_B_caller_trails_off", Action.TAKE_TURN, 6.0, 16.0),
         ("R4_A_eleven_second_silence", Action.LISTEN, 5.0, 16.0),
@@ -111,7 +111,7 @@ def test_the_safety_variant_moves_the_trigger_to_the_red_flag() -> None:
     window = trigger_window(
         "R2_B_are_you_there", Action.INTERRUPT, WindowMode.CAUSAL, _laid_out("R2_B_are_you_there", safety=True)
     )
-    assert (window.start_s, window.end_s) == pytest.approx((15.5, 20.5))
+    assert (window.start_s, window.end_s) == pytest.approx((15.7, 20.7))
 
 
 def test_the_two_window_modes_differ_in_exactly_five_cells() -> None:
