@@ -53,6 +53,7 @@ class Outcome:
 
 def run(config: RunConfig) -> Outcome:
     """Walk the corridor, or the one stage that was asked for."""
+    config = _as_recorded(config)
     cases, corpus = _cases(config)
     run_dir = RunDir(_run_path(config, cases), config.data.recordings)
     if config.stage not in _ON_RECORDINGS or not run_dir.manifest.is_file():
@@ -64,6 +65,14 @@ def run(config: RunConfig) -> Outcome:
     if config.stage in ("build", "record"):
         return Outcome(run_dir, None)
     return _score(config, run_dir, cases, corpus)
+
+
+def _as_recorded(config: RunConfig) -> RunConfig:
+    """A named run that is scored or judged again keeps its model's name, whatever the command says or leaves out."""
+    if config.stage not in _ON_RECORDINGS or not config.run or config.data.kind != "corpus":
+        return config
+    name = RunDir(_named(config, config.run)).model_name()
+    return config.model_copy(update={"model": config.model.model_copy(update={"name": name})})
 
 
 def _cases(config: RunConfig) -> tuple[list[Case], Path]:

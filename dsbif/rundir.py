@@ -62,10 +62,24 @@ class RunDir:
         Raises:
             ConfigError: the run does not say.
         """
+        return Path(self._described("where the user audio lies", "corpus"))
+
+    def model_name(self) -> str:
+        """The name of the model that was recorded.
+
+        Raises:
+            ConfigError: the run does not say.
+        """
+        return self._described("which model was recorded", "model", "name")
+
+    def _described(self, what: str, *keys: str) -> str:
         try:
-            return Path(yaml.safe_load(self.config.read_text(encoding="utf-8"))["corpus"])
+            value = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+            for key in keys:
+                value = value[key]
+            return str(value)
         except (OSError, yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError) as error:
-            raise ConfigError(f"{self.config} does not say where the user audio lies ({error}); run again.") from error
+            raise ConfigError(f"{self.config} does not say {what} ({error}); make the run first.") from error
 
     def forget_errors(self) -> None:
         """Drop the records of cases whose agent failed, so that running again tries them again."""

@@ -128,9 +128,10 @@ def test_other_thresholds_score_the_same_recordings_again(place: Path) -> None:
     dsbif(place, *FEW, "run=rescored")
     recordings = place / "runs/rescored/recordings"
     before = {path.name: path.stat().st_mtime_ns for path in recordings.iterdir()}
-    done = dsbif(place, "stage=score", *FEW, "run=rescored", "thresholds.max_wait_s.default=0.01")
+    done = dsbif(place, "stage=score", "run=rescored", "thresholds.max_wait_s.default=0.01")
     assert done.returncode == 0, done.stderr
     assert summary(place, "rescored")["actions"]["TAKE_TURN"]["k"] == 0
+    assert summary(place, "rescored")["model"] == "oracle", "the default model of the command is cascade"
     assert {path.name: path.stat().st_mtime_ns for path in recordings.iterdir()} == before
 
 
