@@ -15,7 +15,7 @@ from dsbif.bench.levels import Level
 from dsbif.bench.windows import WindowMode
 from dsbif.session.agent import OnsetWatch
 from dsbif.session.episode import Episode, LockstepDriver, Stage
-from dsbif.session.recording import FRAME_SAMPLES, SAMPLE_RATE_HZ
+from dsbif.session.pcm import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from dsbif.session.user import Pacing
 from dsbif.spans import Span
 

@@ -25,8 +25,9 @@ from dsbif.progress import Report
 from dsbif.rundir import RunDir
 from dsbif.session.agent import LockstepAgent
 from dsbif.session.episode import Episode, LockstepDriver, Stage, Take, case_seed
-from dsbif.session.recording import SAMPLE_RATE_HZ, Recording, Transcript, write_recording
-from dsbif.session.user import Pacing, Pcm
+from dsbif.session.pcm import SAMPLE_RATE_HZ, Pcm
+from dsbif.session.recording import Recording, Transcript, write_recording
+from dsbif.session.user import Pacing
 from dsbif.session.watch import SileroWatch
 
 
@@ -137,7 +138,7 @@ def _agent(model_json: str, voice: VoiceSettings, assets: Path, corpus: Path) ->
     def engine() -> Engine:
         return make_engine(voice, assets)
 
-    workshop = Workshop(engine, voice.engine, assets, corpus / "lines")
+    workshop = Workshop(engine, voice.engine, assets, corpus / "lines", logs)
     return make_agent(model.agent, model.rows, model.settings, workshop)
 
 

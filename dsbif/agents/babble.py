@@ -6,8 +6,7 @@ import numpy as np
 
 from dsbif.agents.mouth import Mouth
 from dsbif.session.agent import AgentAudio, AgentFacts, AgentText, Emission
-from dsbif.session.recording import FRAME_SAMPLES
-from dsbif.session.user import Pcm
+from dsbif.session.pcm import FRAME_SAMPLES, Pcm
 
 SPEECH = (
     "now the thing about rivers is that they never really stop moving even when the surface looks like glass and so "

@@ -21,8 +21,7 @@ from dsbif.agents.playback import Playback, Utterance
 from dsbif.audio.silero import SpeechStart, StreamingVad, VadSettings
 from dsbif.session.agent import AgentFacts, Emission, Interrupted
 from dsbif.session.clock import to_samples
-from dsbif.session.recording import FRAME_SAMPLES, SAMPLE_RATE_HZ
-from dsbif.session.user import Pcm
+from dsbif.session.pcm import FRAME_SAMPLES, SAMPLE_RATE_HZ, Pcm
 
 
 class TurnDetection(BaseModel):

@@ -6,8 +6,7 @@ from typing import Any
 
 from dsbif.audio.resample import resample
 from dsbif.errors import ConfigError
-from dsbif.session.recording import SAMPLE_RATE_HZ
-from dsbif.session.user import Pcm
+from dsbif.session.pcm import SAMPLE_RATE_HZ, Pcm
 
 WHISPER_HZ = 16_000
 

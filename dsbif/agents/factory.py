@@ -1,4 +1,9 @@
-"""Which agent a configuration means: a written-out table, read in one place."""
+"""Which agent a configuration means: two written-out tables, read in one place.
+
+Reference agents speak with the run's own synthesiser and are made here. Systems under test (``systems``) and agents of
+one's own (``agent: custom``, ``target: package.module:Class``) can also be made under another interpreter
+(``model.python``).
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,10 +13,12 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dsbif.agents.mouth import Mouth
+from dsbif.agents.systems import SYSTEMS, target_of
+from dsbif.agents.target import Target, make
 from dsbif.build.voices import Engine
-from dsbif.door import explain
+from dsbif.door import explain, nearest
 from dsbif.errors import ConfigError
-from dsbif.session.agent import LockstepAgent
+from dsbif.session.agent import LiveAgent, LockstepAgent, TurnAgent
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +29,7 @@ class Workshop:
     engine_name: str
     assets: Path
     lines: Path
+    logs: Path
 
     def mouth(self, speaker: Mapping[str, str]) -> Mouth:
         """A mouth with the voice that ``speaker`` names for the run's engine.
@@ -39,6 +47,10 @@ class Workshop:
         return Mouth(engine, voice, self.lines)
 
 
+Agent = LockstepAgent | TurnAgent | LiveAgent
+
+_NOT_THE_AGENTS = {"transport", "python", "target"}
+"""Keys of ``conf/model`` that say how an agent is made, and are not its own."""
 _Schema = TypeVar("_Schema", bound=BaseModel)
 
 
@@ -94,15 +106,35 @@ def needed_assets(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return (str(settings["asr"]),) if "asr" in settings else ()
 
 
-def make_agent(kind: str, rows: int, settings: Mapping[str, Any], workshop: Workshop) -> LockstepAgent:
+def make_agent(kind: str, rows: int, settings: Mapping[str, Any], workshop: Workshop) -> Agent:
     """The agent of a model configuration.
 
     Raises:
         ConfigError: an unknown kind, a setting it does not have, or a missing package or asset.
     """
-    if kind not in AGENTS:
-        raise ConfigError(f"model.agent is '{kind}'; known: {', '.join(AGENTS)}.")
-    return AGENTS[kind](rows, settings, workshop)
+    if kind in AGENTS:
+        return AGENTS[kind](rows, settings, workshop)
+    own = {key: value for key, value in settings.items() if key not in _NOT_THE_AGENTS}
+    if kind in SYSTEMS:
+        target = target_of(kind, str(settings.get("transport")), own, rows)
+    elif kind == "custom":
+        target = Target(_target_name(settings), own, None, rows)
+    else:
+        raise ConfigError(f"model.agent is '{kind}'.{nearest(kind, [*AGENTS, *SYSTEMS, 'custom'])}")
+    agent = make(target)
+    if not isinstance(agent, LockstepAgent | TurnAgent | LiveAgent):
+        raise ConfigError(
+            f"{target.agent} is no agent: it has neither start, step and stop (lockstep) nor reply (turn) nor open "
+            "(live), or lacks facts or close. See docs/own-agent.md."
+        )
+    return agent
+
+
+def _target_name(settings: Mapping[str, Any]) -> str:
+    target = settings.get("target")
+    if not isinstance(target, str) or not target:
+        raise ConfigError("model=custom needs model.target=package.module:Class, the class of your agent.")
+    return target
 
 
 def _checked(schema: type[_Schema], settings: Mapping[str, Any]) -> _Schema:

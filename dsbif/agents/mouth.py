@@ -9,8 +9,7 @@ from dsbif.build.render import render_turn
 from dsbif.build.script import Line
 from dsbif.build.voices import Engine
 from dsbif.files import stable_hash
-from dsbif.session.recording import SAMPLE_RATE_HZ
-from dsbif.session.user import Pcm
+from dsbif.session.pcm import SAMPLE_RATE_HZ, Pcm
 
 _HOP = SAMPLE_RATE_HZ // 100
 _QUIET = 10 ** (-40 / 20)

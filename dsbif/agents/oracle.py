@@ -16,8 +16,8 @@ from dsbif.bench.case import Case
 from dsbif.errors import AgentError
 from dsbif.session.agent import AgentFacts, Emission
 from dsbif.session.clock import to_samples
-from dsbif.session.recording import FRAME_SAMPLES
-from dsbif.session.user import Pacing, Pcm
+from dsbif.session.pcm import FRAME_SAMPLES, Pcm
+from dsbif.session.user import Pacing
 
 ANSWER = "I am with you, so let us look at that together now."
 OBJECTION = "Let me stop you there, I need to check that with you."

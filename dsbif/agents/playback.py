@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dsbif.session.agent import AgentAudio, AgentText, Emission
-from dsbif.session.user import Pcm
+from dsbif.session.pcm import Pcm
 
 
 @dataclass(frozen=True, slots=True)

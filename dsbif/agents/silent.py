@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from dsbif.session.agent import AgentFacts, Emission
-from dsbif.session.recording import FRAME_SAMPLES
-from dsbif.session.user import Pcm
+from dsbif.session.pcm import FRAME_SAMPLES, Pcm
 
 
 class Silent:

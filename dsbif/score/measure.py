@@ -44,7 +44,8 @@ from dsbif.door import explain
 from dsbif.errors import CaseError
 from dsbif.score.heard import BadAudio, Heard
 from dsbif.score.readback import Readback, readback
-from dsbif.session.recording import SAMPLE_RATE_HZ, Recording
+from dsbif.session.pcm import SAMPLE_RATE_HZ
+from dsbif.session.recording import Recording
 from dsbif.spans import Span, clip, merge, overlap_s, starting_in
 
 MERGE_GAP_S = 0.3

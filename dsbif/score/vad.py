@@ -22,7 +22,8 @@ from dsbif.bench.case import Case
 from dsbif.errors import CaseError
 from dsbif.score.audio_check import LEAK_HZ, KnownTurn, channel_fault, fault, flags_of, leakage_db, peak_dbfs
 from dsbif.score.heard import BadAudio, Heard
-from dsbif.session.recording import SAMPLE_RATE_HZ, Recording
+from dsbif.session.pcm import SAMPLE_RATE_HZ
+from dsbif.session.recording import Recording
 from dsbif.spans import Span
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dsbif.session.recording import SAMPLE_RATE_HZ
+from dsbif.session.pcm import SAMPLE_RATE_HZ
 
 
 @dataclass(slots=True)

@@ -20,9 +20,10 @@ from dsbif.bench.roles import stable_pick
 from dsbif.errors import AgentError
 from dsbif.session.agent import AgentAudio, AgentText, Emission, Interrupted, LockstepAgent, OnsetWatch, Privileged
 from dsbif.session.clock import LockstepClock, to_samples
-from dsbif.session.recording import FRAME_SAMPLES, Interruption, Recording, TextPiece, Transcript
+from dsbif.session.pcm import FRAME_SAMPLES, Pcm
+from dsbif.session.recording import Interruption, Recording, TextPiece, Transcript
 from dsbif.session.tape import Tape
-from dsbif.session.user import Pacing, Pcm, UserSide
+from dsbif.session.user import Pacing, UserSide
 
 
 @dataclass(frozen=True, slots=True)

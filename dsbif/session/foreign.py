@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dsbif.bench.case import Case
 from dsbif.door import explain
 from dsbif.errors import CaseError
-from dsbif.session.recording import SAMPLE_RATE_HZ, Recording, TextPiece, Transcript, read_recording
+from dsbif.session.pcm import SAMPLE_RATE_HZ
+from dsbif.session.recording import Recording, TextPiece, Transcript, read_recording
 
 
 class _Foreign(BaseModel):

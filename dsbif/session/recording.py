@@ -15,16 +15,11 @@ from pydantic import TypeAdapter, ValidationError
 from dsbif.door import explain
 from dsbif.errors import CaseError
 from dsbif.files import write_json
+from dsbif.session.agent import Conditioning
+from dsbif.session.pcm import SAMPLE_RATE_HZ
 from dsbif.spans import Span
 
-SAMPLE_RATE_HZ = 24_000
-FRAME_SAMPLES = 480
-"""20 ms: the session's smallest step."""
 REC_VERSION = 1
-
-
-Conditioning = Literal["full", "partial", "none"]
-"""Whether the system prompt reached the model: results carry it, since some systems cannot take a prompt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ Source: DSB-IFEval, the recording; the placement rule is the paper's.
 
 import numpy as np
 
-from dsbif.session.recording import FRAME_SAMPLES, AudioPlaced
-from dsbif.session.user import Pcm
+from dsbif.session.pcm import FRAME_SAMPLES, Pcm
+from dsbif.session.recording import AudioPlaced
 
 _BLOCK = 24_000 * 30
 

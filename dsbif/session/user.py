@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dsbif.session.clock import to_samples
+from dsbif.session.pcm import Pcm
 
-Pcm = NDArray[np.float32]
 TurnStart = Literal["take-turn", "barge-in", "onset-timeout", "not-reached"]
 
 

@@ -6,7 +6,7 @@ It decides only when the user barges in. Scoring listens to the finished recordi
 from collections.abc import Mapping
 
 from dsbif.audio.silero import SpeechStart, StreamingVad, VadSettings
-from dsbif.session.user import Pcm
+from dsbif.session.pcm import Pcm
 
 
 class SileroWatch:

@@ -11,7 +11,8 @@ from dsbif.bench.case import Case, TimedSegment, UserTurn
 from dsbif.errors import AgentError
 from dsbif.session.agent import AgentAudio, AgentFacts, AgentText, Emission, Interrupted
 from dsbif.session.episode import Episode, LockstepDriver, Stage, Take, case_seed
-from dsbif.session.user import Pacing, Pcm
+from dsbif.session.pcm import Pcm
+from dsbif.session.user import Pacing
 from dsbif.spans import Span
 
 PACING = Pacing(gap_s=0.5, trailing_s=0.5, onset_timeout_s=1.0)
