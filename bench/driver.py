@@ -14,8 +14,9 @@ from dsbif.bench.case import Case, TimedSegment, UserTurn
 from dsbif.bench.levels import Level
 from dsbif.bench.windows import WindowMode
 from dsbif.session.agent import OnsetWatch
-from dsbif.session.episode import Episode, LockstepDriver, Stage
+from dsbif.session.lockstep import LockstepDriver
 from dsbif.session.pcm import FRAME_SAMPLES, SAMPLE_RATE_HZ
+from dsbif.session.running import Episode, Stage
 from dsbif.session.user import Pacing
 from dsbif.spans import Span
 

@@ -17,7 +17,7 @@ from dsbif.bench.probes import PROBES
 from dsbif.bench.windows import WindowMode
 from dsbif.door import explain, nearest
 from dsbif.errors import ConfigError
-from dsbif.files import stable_hash
+from dsbif.files import CONF_DIR, stable_hash
 from dsbif.judge.settings import JudgeSettings
 
 
@@ -45,15 +45,21 @@ def _as_text(value: object) -> object:
 
 
 class PacingConfig(_Frozen):
-    """Silences of the user's side, in seconds."""
+    """Silences of the user's side, in seconds; the last three are of agents that report when an answer is complete."""
 
     gap_s: Annotated[float, Field(ge=0, le=600)]
     trailing_s: Annotated[float, Field(ge=0, le=600)]
     onset_timeout_s: Annotated[float, Field(gt=0, le=600)]
+    answer_timeout_s: Annotated[float, Field(ge=0, le=600)] = 0.0
+    final_timeout_s: Annotated[float, Field(ge=0, le=600)] = 0.0
+    flush_s: Annotated[float, Field(ge=0, le=600)] = 0.0
 
 
 class ModelConfig(BaseModel):
-    """One ``conf/model/*.yaml``. Keys beyond these belong to the agent, which checks them itself."""
+    """One ``conf/model/*.yaml``. Keys beyond these belong to the agent, which checks them itself.
+
+    ``rows``: sessions at once in a process. ``processes``: the most that the agent's server bears, None for any.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
@@ -61,11 +67,19 @@ class ModelConfig(BaseModel):
     rows: Annotated[int, Field(ge=1, le=512)]
     conditioning: Literal["full", "partial", "none", "auto"]
     pacing: PacingConfig
+    on_interrupt: Literal["keep", "truncate"] = "keep"
+    processes: Annotated[int, Field(ge=1)] | None = None
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """The agent's own keys."""
         return dict(self.model_extra or {})
+
+
+class TransportConfig(_Frozen):
+    """How the model is reached; ``own`` is what its configuration names."""
+
+    name: str
 
 
 class LevelConfig(_Frozen):
@@ -127,6 +141,7 @@ class RunConfig(_Frozen):
     """Everything one run needs."""
 
     model: ModelConfig
+    transport: TransportConfig
     level: LevelConfig
     role: RoleConfig
     probe: ProbeConfig
@@ -162,13 +177,28 @@ def from_omegaconf(config: DictConfig) -> RunConfig:
         run = RunConfig.model_validate(raw)
     except ValidationError as error:
         raise ConfigError(f"the configuration cannot be used: {explain(error)}.") from error
+    _check_transport(run)
     for probe in run.probe.ids:
         if probe not in PROBES:
             raise ConfigError(f"probe.ids names '{probe}', which is no probe.{nearest(probe, PROBES)}")
     return run
 
 
-_NEVER_CHANGES_OUTPUT = {"rows", "device", "threads"}
+def _check_transport(run: RunConfig) -> None:
+    """An overlay that does not exist is no error to Hydra; here it is."""
+    asked, found = run.transport.name, run.model.settings.get("transport")
+    if asked not in ("own", found):
+        others = sorted(
+            path.stem.removeprefix(f"{run.model.agent}-")
+            for path in (CONF_DIR / "model" / "transport").glob(f"{run.model.agent}-*.yaml")
+        )
+        raise ConfigError(
+            f"transport={asked}: {run.model.name} has no such way; it has: "
+            f"{', '.join([*([str(found)] if found else []), *others]) or 'none but its own'}."
+        )
+
+
+_NEVER_CHANGES_OUTPUT = {"rows", "device", "threads", "processes", "python"}
 
 
 def recording_identity(config: RunConfig) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from dsbif.agents.factory import Workshop, make_agent, needed_assets
+from dsbif.agents.factory import Agent, Workshop, make_agent, needed_assets
 from dsbif.audio.wav import read_wav, write_pcm16
 from dsbif.bench.case import Case, UserTurn
 from dsbif.build.assets import locate
@@ -23,10 +23,13 @@ from dsbif.errors import CaseError
 from dsbif.files import sha256_of
 from dsbif.progress import Report
 from dsbif.rundir import RunDir
-from dsbif.session.agent import LockstepAgent
-from dsbif.session.episode import Episode, LockstepDriver, Stage, Take, case_seed
+from dsbif.session.agent import LiveAgent, LockstepAgent, TurnAgent
+from dsbif.session.live import LiveDriver
+from dsbif.session.lockstep import LockstepDriver
 from dsbif.session.pcm import SAMPLE_RATE_HZ, Pcm
 from dsbif.session.recording import Recording, Transcript, write_recording
+from dsbif.session.running import Episode, Stage, Take, case_seed
+from dsbif.session.turn import TurnDriver
 from dsbif.session.user import Pacing
 from dsbif.session.watch import SileroWatch
 
@@ -45,8 +48,12 @@ class RecordJob:
     @property
     def pacing(self) -> Pacing:
         """The silences of the user's side."""
-        pacing = self.model.pacing
-        return Pacing(pacing.gap_s, pacing.trailing_s, pacing.onset_timeout_s)
+        return Pacing(**self.model.pacing.model_dump())
+
+    @property
+    def logs(self) -> Path:
+        """The folder of what agents' own processes say."""
+        return self.run_dir / "logs"
 
 
 def record(job: RecordJob, cases: Sequence[Case], workers: int, report: Report) -> None:
@@ -63,6 +70,7 @@ def record(job: RecordJob, cases: Sequence[Case], workers: int, report: Report) 
         return
     for asset in needed_assets(job.model.settings):
         locate(asset, job.assets)
+    workers = min(workers, job.model.processes or workers)
     if workers == 1 or len(todo) == 1:
         done = iter(range(1, len(todo) + 1))
         record_batch(job, todo, lambda tid: report(next(done), len(todo), tid))
@@ -124,13 +132,21 @@ def record_batch(job: RecordJob, cases: Sequence[Case], on_done: Callable[[str],
         write_recording(run_dir.rec(tid), take.recording)
         on_done(tid)
 
-    agent = _agent(job.model.model_dump_json(), job.voice, job.assets, job.corpus)
-    stage = Stage(job.pacing, SileroWatch, job.seed)
-    LockstepDriver(agent, stage, keep).run(_episodes(job, cases))
+    agent = _agent(job.model.model_dump_json(), job.voice, job.assets, job.corpus, job.logs)
+    stage = Stage(job.pacing, SileroWatch, job.seed, job.model.on_interrupt)
+    episodes = _episodes(job, cases)
+    match agent:
+        case LockstepAgent():
+            LockstepDriver(agent, stage, keep).run(episodes)
+        case TurnAgent():
+            TurnDriver(agent, stage, keep).run(episodes)
+        case LiveAgent():
+            _agent.cache_clear()  # its client belongs to the event loop that ends with these cases
+            LiveDriver(agent, stage, keep, job.model.rows).run(episodes)
 
 
 @cache
-def _agent(model_json: str, voice: VoiceSettings, assets: Path, corpus: Path) -> LockstepAgent:
+def _agent(model_json: str, voice: VoiceSettings, assets: Path, corpus: Path, logs: Path) -> Agent:
     """One agent a process and configuration: making one may load gigabytes."""
     model = ModelConfig.model_validate_json(model_json)
 

@@ -1,7 +1,9 @@
 """Values that several tests start from."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import yaml
 
 from dsbif.bench.actions import Action
@@ -14,10 +16,27 @@ from dsbif.score.measure import Reason, Unscored, measure
 from dsbif.score.rows import ResultRow, make_row
 from dsbif.score.thresholds import Thresholds
 from dsbif.score.verdict import judge_case
+from dsbif.session.pcm import Pcm
 from dsbif.session.recording import Recording, Transcript
 from dsbif.spans import Span
 
 PAPER = Thresholds.from_mapping(yaml.safe_load((CONF_DIR / "thresholds" / "paper.yaml").read_text()))
+
+
+class EnergyWatch:
+    """An onset watch that hears any sample but zero."""
+
+    name = "energy"
+    settings: Mapping[str, float] = {}
+
+    def __init__(self, counts_from: int) -> None:
+        self._from, self._heard = counts_from, 0
+
+    def push(self, pcm: Pcm) -> tuple[int, int] | None:
+        self._heard += len(pcm)
+        loud = np.flatnonzero(pcm) + self._heard - len(pcm)
+        late = loud[loud >= self._from]
+        return (int(late[0]), self._heard) if len(late) else None
 
 
 def a_case(**changes: Any) -> Case:

@@ -1,5 +1,12 @@
-"""Session time, injected. In lockstep nobody reads a clock: time is the number of samples that have gone by."""
+"""Session time, injected. In lockstep nobody reads a clock: time is the number of samples that have gone by.
 
+On a wall clock every frame has an absolute deadline, counted from the session's start. Sleeping one frame at a time
+would drift by what each turn of the loop costs; a deadline that was missed is made up for by the frames after it.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from dsbif.session.pcm import SAMPLE_RATE_HZ
@@ -25,6 +32,36 @@ class LockstepClock:
     def advance(self, samples: int) -> None:
         """Let ``samples`` go by."""
         self.now_samples += samples
+
+
+class WallClock:
+    """Paces one session to real time. Starts when it is made.
+
+    Args:
+        read: monotonic time in seconds.
+        sleep: waits for a number of seconds.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._read = read
+        self._sleep = sleep
+        self._start = read()
+
+    @property
+    def now_samples(self) -> int:
+        """Session time in samples."""
+        return to_samples(self._read() - self._start)
+
+    async def until(self, samples: int) -> float:
+        """Wait for a session time; returns by how many seconds it was missed."""
+        deadline = self._start + samples / SAMPLE_RATE_HZ
+        while (left_s := deadline - self._read()) > 0:
+            await self._sleep(left_s)
+        return -left_s
 
 
 def to_samples(time_s: float) -> int:

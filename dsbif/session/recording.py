@@ -41,10 +41,23 @@ class TextPiece:
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """The agent reported that it stopped its own speech (``kind`` is the agent's word for it)."""
+    """The agent reported that it stopped its own speech (``kind`` is the agent's word for it).
+
+    ``dropped_samples``: queued audio that was then forgotten, where the model's ``on_interrupt`` is ``truncate``.
+    """
 
     time_samples: int
     kind: str
+    dropped_samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NoteTaken:
+    """Something the agent's side wanted kept: the prompt as it was sent, words that were never heard."""
+
+    time_samples: int
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,7 @@ class Recording:
     emissions: tuple[AudioPlaced, ...] = ()
     interruptions: tuple[Interruption, ...] = ()
     lateness_ms: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[NoteTaken, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
 
@@ -162,8 +176,22 @@ def recording_json(rec: Recording) -> dict[str, Any]:
             for item in rec.emissions
         ],
         "interruptions": [
-            {"time_samples": item.time_samples, "time_s": seconds(item.time_samples), "kind": item.kind}
+            {
+                "time_samples": item.time_samples,
+                "time_s": seconds(item.time_samples),
+                "kind": item.kind,
+                "dropped_samples": item.dropped_samples,
+            }
             for item in rec.interruptions
+        ],
+        "notes": [
+            {
+                "time_samples": note.time_samples,
+                "time_s": seconds(note.time_samples),
+                "name": note.name,
+                "text": note.text,
+            }
+            for note in rec.notes
         ],
         "lateness_ms": {name: round(value, 3) for name, value in rec.lateness_ms.items()},
         "seed": rec.seed,

@@ -30,6 +30,11 @@ class _Channel:
         self._data[position:stop] = pcm
         self.end = max(self.end, stop)
 
+    def cut(self, stop: int) -> None:
+        if stop < self.end:
+            self._data[stop : self.end] = 0
+            self.end = stop
+
     def read(self, start: int, stop: int) -> Pcm:
         out = np.zeros(stop - start, np.float32)
         inside = self._data[start : min(stop, self.end)]
@@ -50,6 +55,11 @@ class Tape:
         """Where the agent's audio went; back-to-back frames that arrived just in time are joined into one entry."""
         return tuple(self._placed)
 
+    @property
+    def agent_end(self) -> int:
+        """The sample after the agent's last."""
+        return self._agent.end
+
     def user(self, pcm: Pcm) -> None:
         """Append to the user's channel."""
         self._user.write(self._user.end, pcm)
@@ -67,6 +77,17 @@ class Tape:
         else:
             self._placed.append(AudioPlaced(arrival, position, len(pcm)))
         return position
+
+    def drop_queued(self, now: int) -> int:
+        """Forget agent audio that would be played at or after sample ``now``; returns how many samples."""
+        dropped = max(0, self._agent.end - now)
+        self._agent.cut(now)
+        kept = [item for item in self._placed if item.position_samples < now]
+        if kept and _end(kept[-1]) > now:
+            last = kept[-1]
+            kept[-1] = AudioPlaced(last.arrival_samples, last.position_samples, now - last.position_samples)
+        self._placed = kept
+        return dropped
 
     def played(self, start: int, stop: int) -> Pcm:
         """The agent's channel between two samples, silence where nothing was placed."""

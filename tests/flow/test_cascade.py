@@ -249,7 +249,7 @@ def test_an_endpoint_without_a_model_is_a_configuration_error() -> None:
 @pytest.mark.parametrize(
     ("kind", "own", "message"),
     [
-        ("robot", {}, r"model.agent is 'robot'; known: silent, babble, oracle, cascade"),
+        ("robot", {}, r"model.agent is 'robot'\. Valid: babble, cascade, custom, .*silent"),
         ("silent", {"loud": 1}, r"key 'model.loud': Extra inputs are not permitted"),
         ("oracle", {"speaker": {"espeak": "nobody"}}, r"model.speaker names voice 'nobody' for engine 'espeak'"),
         ("babble", {"speaker": {}}, r"model.speaker names voice None for engine 'espeak'; that engine speaks with"),
@@ -261,6 +261,6 @@ def test_an_endpoint_without_a_model_is_a_configuration_error() -> None:
 def test_an_agent_that_cannot_be_made_says_why(
     kind: str, own: dict[str, Any], message: str, espeak: Engine, tmp_path: Path
 ) -> None:
-    workshop = Workshop(lambda: espeak, "espeak", ASSETS, tmp_path)
+    workshop = Workshop(lambda: espeak, "espeak", ASSETS, tmp_path, tmp_path)
     with pytest.raises(ConfigError, match=message):
         make_agent(kind, 1, own, workshop)

@@ -57,6 +57,9 @@ def test_the_groups_name_what_the_benchmark_has() -> None:
         ("model.name=../x", r"key 'model.name'"),
         ("probe.ids=[R5_A]", r"'R5_A', which is no probe\. Did you mean|Valid:"),
         ("role.ids=[R9]", r"key 'role.ids.0'"),
+        ("transport=ws", r"transport=ws: cascade has no such way; it has: none but its own\."),
+        ("+model.on_interrupt=stop", r"key 'model.on_interrupt': Input should be 'keep' or 'truncate'"),
+        ("+model.processes=0", r"key 'model.processes'"),
     ],
 )
 def test_a_bad_value_is_named_with_its_key(override: str, message: str) -> None:

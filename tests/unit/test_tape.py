@@ -65,3 +65,21 @@ def test_what_is_played_is_silence_where_nothing_was_placed() -> None:
     tape = Tape()
     tape.agent(480, np.ones(480, np.float32))
     assert tape.played(0, 1440).tolist() == [0.0] * 480 + [1.0] * 480 + [0.0] * 480
+
+
+def test_what_is_queued_can_be_forgotten_and_new_audio_begins_there() -> None:
+    tape = Tape()
+    tape.agent(0, np.ones(960, np.float32))
+    tape.agent(100, np.full(960, 0.5, np.float32))
+    assert tape.drop_queued(1200) == 720
+    assert tape.agent_end == 1200
+    assert tape.placed == (AudioPlaced(0, 0, 960), AudioPlaced(100, 960, 240))
+    assert tape.agent(1300, np.full(10, 0.25, np.float32)) == 1300
+    assert tape.played(1190, 1310).tolist() == [0.5] * 10 + [0.0] * 100 + [0.25] * 10
+
+
+def test_forgetting_what_has_been_played_changes_nothing() -> None:
+    tape = Tape()
+    tape.agent(0, np.ones(960, np.float32))
+    assert tape.drop_queued(960) == 0
+    assert tape.placed == (AudioPlaced(0, 0, 960),)

@@ -7,8 +7,10 @@ from dsbif.session.user import Pacing, UserSide
 PACING = Pacing(gap_s=1.0, trailing_s=0.5, onset_timeout_s=2.0)
 
 
-def _side(barge_in_after_s: float | None = None, turn1: int = 24_000, turn2: int = 12_000) -> UserSide:
-    return UserSide(np.full(turn1, 0.25, np.float32), np.full(turn2, 0.5, np.float32), turn1, barge_in_after_s, PACING)
+def _side(
+    barge_in_after_s: float | None = None, turn1: int = 24_000, turn2: int = 12_000, pacing: Pacing = PACING
+) -> UserSide:
+    return UserSide(np.full(turn1, 0.25, np.float32), np.full(turn2, 0.5, np.float32), turn1, barge_in_after_s, pacing)
 
 
 def _all(side: UserSide, frame: int = 480, limit: int = 1000) -> NDArray[np.float32]:
@@ -86,3 +88,39 @@ def test_the_user_never_gives_way() -> None:
     sent = _all(side)
     assert np.count_nonzero(sent == 0.25) == 24_000
     assert np.count_nonzero(sent == 0.5) == 12_000
+
+
+def test_a_turn_taken_in_order_may_wait_for_the_answer_to_be_complete() -> None:
+    side = _side(pacing=Pacing(gap_s=0.5, trailing_s=0.5, onset_timeout_s=2.0, answer_timeout_s=3.0))
+    side.next(12_000)
+    side.agent_finished()  # an answer to half a turn is none
+    assert side.turn2_onset is None
+    assert not side.awaits_onset
+    side.next(18_000)
+    side.agent_finished()
+    assert (side.turn2_onset, side.turn2_by) == (30_000 + 12_000, "take-turn")
+    side.agent_finished()
+    assert side.ends_at == 42_000 + 12_000 + 12_000
+
+
+def test_an_answer_that_is_never_complete_is_waited_for_so_long_and_no_longer() -> None:
+    side = _side(pacing=Pacing(gap_s=0.5, trailing_s=0.5, onset_timeout_s=2.0, answer_timeout_s=3.0))
+    _all(side)
+    assert side.turn2_onset == 24_000 + 72_000 + 12_000
+
+
+def test_the_session_ends_after_the_last_answer_and_a_flush() -> None:
+    side = _side(pacing=Pacing(0.5, 0.5, 2.0, final_timeout_s=8.0, flush_s=1.5))
+    while side.position < 24_000 + 12_000 + 12_000 + 24_000:
+        assert side.ends_at is None
+        side.next(480)
+    side.agent_finished()
+    assert side.ends_at == 72_000 + 36_000
+
+
+def test_an_answer_within_the_tail_does_not_cut_the_tail() -> None:
+    side = _side(pacing=Pacing(0.5, 0.5, 2.0, final_timeout_s=8.0, flush_s=1.5))
+    while side.position < 48_000:
+        side.next(480)
+    side.agent_finished()
+    assert side.ends_at == 48_000 + 12_000 + 36_000

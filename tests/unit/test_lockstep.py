@@ -1,35 +1,22 @@
 """The loop, driven by scripted agents and a watch that hears any non-zero sample."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from builders import a_case
+from builders import EnergyWatch, a_case
 
 from dsbif.bench.case import Case, TimedSegment, UserTurn
-from dsbif.errors import AgentError
+from dsbif.errors import AgentError, AgentLostError
 from dsbif.session.agent import AgentAudio, AgentFacts, AgentText, Emission, Interrupted
-from dsbif.session.episode import Episode, LockstepDriver, Stage, Take, case_seed
+from dsbif.session.lockstep import LockstepDriver
 from dsbif.session.pcm import Pcm
+from dsbif.session.running import Episode, Stage, Take, case_seed
 from dsbif.session.user import Pacing
 from dsbif.spans import Span
 
 PACING = Pacing(gap_s=0.5, trailing_s=0.5, onset_timeout_s=1.0)
-
-
-class EnergyWatch:
-    name = "energy"
-    settings: Mapping[str, float] = {}
-
-    def __init__(self, counts_from: int) -> None:
-        self._from, self._heard = counts_from, 0
-
-    def push(self, pcm: Pcm) -> tuple[int, int] | None:
-        self._heard += len(pcm)
-        loud = np.flatnonzero(pcm) + self._heard - len(pcm)
-        late = loud[loud >= self._from]
-        return (int(late[0]), self._heard) if len(late) else None
 
 
 class Scripted:
@@ -223,3 +210,48 @@ def test_a_failure_to_stop_is_that_cases_own() -> None:
 def test_frames_that_do_not_fit_the_session_are_refused() -> None:
     with pytest.raises(AgentError, match="frames of 500 samples; the session needs a multiple of 480"):
         LockstepDriver(Scripted(frame_samples=500), Stage(PACING, EnergyWatch), lambda take: None)
+
+
+class Fragile(Scripted):
+    """Goes away as often as told, on the third frame it hears."""
+
+    def __init__(self, losses: int, rows: int = 1) -> None:
+        super().__init__(rows)
+        self.losses = losses
+
+    def step(self, pcm: Pcm, active: Sequence[bool]) -> Sequence[Sequence[Emission]]:
+        emissions = super().step(pcm, active)
+        if self.losses and max(self.heard.values()) == 3 * 480:
+            self.losses -= 1
+            raise AgentLostError("the worker was killed")
+        return emissions
+
+
+def test_a_case_whose_agent_went_away_is_tried_once_more() -> None:
+    (take,) = _run(Fragile(losses=1), [_episode()])
+    assert (take.recording.status, take.recording.flags) == ("ok", ("retried",))
+
+
+def test_a_case_whose_agent_goes_away_twice_is_recorded_and_the_others_run() -> None:
+    # Both cases lose the agent once; the first loses it again when it is tried alone.
+    first, second = _run(Fragile(losses=3), [_episode("a"), _episode("b")])
+    assert [first.recording.test_case_id, first.recording.status] == ["a", "agent_error"]
+    assert first.recording.error == "the worker was killed"
+    assert [second.recording.test_case_id, second.recording.status] == ["b", "ok"]
+
+
+def test_a_lost_agent_loses_no_row_of_its_batch() -> None:
+    takes = _run(Fragile(losses=1, rows=3), [_episode(tid) for tid in "abc"])
+    assert sorted(take.recording.test_case_id for take in takes) == list("abc")
+    assert {take.recording.status for take in takes} == {"ok"}
+
+
+def test_rows_that_can_only_start_together_start_together() -> None:
+    agent = Scripted(rows=2)
+    agent.equal_start = True  # type: ignore[attr-defined]
+    takes = _run(agent, [_episode("a"), _episode("b", turn2=4800), _episode("c"), _episode("d")])
+    assert len(takes) == 4
+    events = [event for event in agent.log if event[0] in ("start", "stop")]
+    assert events == [
+        ("start", 0), ("start", 1), ("stop", 1), ("stop", 0), ("start", 0), ("start", 1), ("stop", 0), ("stop", 1),
+    ]  # fmt: skip
