@@ -67,9 +67,11 @@ class LiveDriver:
 
     def run(self, episodes: Iterable[Episode]) -> None:
         """Run every episode; ``episodes`` may load its audio lazily."""
+        self._stage.watch(0).push(np.zeros(4 * FRAME_SAMPLES, np.float32))  # a detector loads its model on first use
         asyncio.run(self._run_all(iter(episodes)))
 
-    async def _run_all(self, waiting: Iterator[Episode]) -> None:
+    async def _run_all(self, episodes: Iterator[Episode]) -> None:
+        waiting = _Waiting(episodes)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._sessions):
@@ -81,13 +83,12 @@ class LiveDriver:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self._agent.close(), self._patience.close_s)
 
-    async def _seat(self, waiting: Iterator[Episode]) -> None:
-        """One session after the other."""
-        for episode in waiting:
+    async def _seat(self, waiting: "_Waiting") -> None:
+        """One session after the other. Files are read and written beside the loop: others' frames are due meanwhile."""
+        while (episode := await waiting.next()) is not None:
             take = await self._case(episode, retried=False)
             if take.recording.status == "agent_error":
                 take = await self._case(episode, retried=True)
-            # Writing files takes milliseconds that other sessions do not have.
             await asyncio.to_thread(self._on_take, take)
 
     async def _case(self, episode: Episode, retried: bool) -> Take:
@@ -103,7 +104,8 @@ class LiveDriver:
                     await asyncio.wait_for(session.close(), self._patience.close_s)
         except Exception as error:  # noqa: BLE001 - whatever an agent raises is that case's outcome
             failure = describe(error)
-        return case.take(self._agent.facts, failure, percentiles_ms(late_s), retried)
+        late_ms = percentiles_ms(late_s)
+        return await asyncio.to_thread(case.take, self._agent.facts, failure, late_ms, retried)
 
     async def _open(self, episode: Episode, seed: int) -> LiveSession:
         waits = iter(self._patience.busy_s)
@@ -160,6 +162,18 @@ class LiveDriver:
                     f"{self._agent.facts.name} took no audio for {self._patience.send_s:g} s."
                 ) from None
         await clock.until(case.user.position)
+
+
+class _Waiting:
+    """Episodes still to come; each is loaded in a thread, one at a time."""
+
+    def __init__(self, episodes: Iterator[Episode]) -> None:
+        self._episodes = episodes
+        self._lock = asyncio.Lock()
+
+    async def next(self) -> Episode | None:
+        async with self._lock:
+            return await asyncio.to_thread(next, self._episodes, None)
 
 
 async def _tell_ends(session: LiveSession, case: RunningCase, told: int) -> int:

@@ -103,6 +103,15 @@ def test_a_fade_within_forty_decibels_is_kept_for_150_ms_and_speech_within_25_fo
     assert len(out) == kept_ms * MS
 
 
+def test_a_hiss_that_crackles_is_no_speech() -> None:
+    """A 5 ms crackle within 25 dB every 50 ms, in a hiss 30 dB down: what is cut is what a hiss alone would be."""
+    hiss = np.full(400 * MS, 10 ** (-30 / 20))
+    for at in range(10, 400, 50):
+        hiss[at * MS : (at + 5) * MS] = 10 ** (-24 / 20)
+    out = trim(np.concatenate([np.full(240 * MS, 1.0), hiss]).astype(np.float32))
+    assert len(out) == (240 + 150 + 10) * MS
+
+
 def test_a_line_without_sound_names_voice_and_text() -> None:
     with pytest.raises(CaseError, match=r"voice mute says nothing audible for 'one\.'"):
         render_turn([Line("s1", text="one.")], Silent(), "mute")
