@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from dsbif.agents.factory import Agent, Workshop, make_agent, needed_assets
+from dsbif.agents.factory import Workshop, make_agent, needed_assets
 from dsbif.audio.wav import read_wav, write_pcm16
 from dsbif.bench.case import Case, UserTurn
 from dsbif.build.assets import locate
@@ -23,13 +23,11 @@ from dsbif.errors import CaseError
 from dsbif.files import sha256_of
 from dsbif.progress import Report
 from dsbif.rundir import RunDir
-from dsbif.session.agent import LiveAgent, LockstepAgent, TurnAgent
-from dsbif.session.live import LiveDriver
-from dsbif.session.lockstep import LockstepDriver
+from dsbif.session.agent import LiveAgent
+from dsbif.session.drive import Agent, drive
 from dsbif.session.pcm import SAMPLE_RATE_HZ, Pcm
 from dsbif.session.recording import Recording, Transcript, write_recording
 from dsbif.session.running import Episode, Stage, Take, case_seed
-from dsbif.session.turn import TurnDriver
 from dsbif.session.user import Pacing
 from dsbif.session.watch import SileroWatch
 
@@ -134,15 +132,9 @@ def record_batch(job: RecordJob, cases: Sequence[Case], on_done: Callable[[str],
 
     agent = _agent(job.model.model_dump_json(), job.voice, job.assets, job.corpus, job.logs)
     stage = Stage(job.pacing, SileroWatch, job.seed, job.model.on_interrupt)
-    episodes = _episodes(job, cases)
-    match agent:
-        case LockstepAgent():
-            LockstepDriver(agent, stage, keep).run(episodes)
-        case TurnAgent():
-            TurnDriver(agent, stage, keep).run(episodes)
-        case LiveAgent():
-            _agent.cache_clear()  # its client belongs to the event loop that ends with these cases
-            LiveDriver(agent, stage, keep, job.model.rows).run(episodes)
+    if isinstance(agent, LiveAgent):
+        _agent.cache_clear()  # its client belongs to the event loop that ends with these cases
+    drive(agent, stage, _episodes(job, cases), keep, job.model.rows)
 
 
 @cache

@@ -19,6 +19,7 @@ from dsbif.build.voices import Engine
 from dsbif.door import explain, nearest
 from dsbif.errors import ConfigError
 from dsbif.session.agent import LiveAgent, LockstepAgent, TurnAgent
+from dsbif.session.drive import Agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,6 @@ class Workshop:
             )
         return Mouth(engine, voice, self.lines)
 
-
-Agent = LockstepAgent | TurnAgent | LiveAgent
 
 _NOT_THE_AGENTS = {"transport", "python", "target"}
 """Keys of ``conf/model`` that say how an agent is made, and are not its own."""

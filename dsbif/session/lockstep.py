@@ -97,8 +97,12 @@ class LockstepDriver:
             return
         for index, row in running.items():
             row.clock.advance(samples)
-            for emission in emissions[index]:
-                row.case.place(emission, row.clock.now_samples)
+            try:
+                for emission in emissions[index]:
+                    row.case.place(emission, row.clock.now_samples)
+            except AgentError as error:
+                self._finish(index, row, describe(error))
+                continue
             row.case.look_for_onset(row.clock.now_samples)
             if row.case.user.done:
                 self._finish(index, row)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from dsbif import __version__
 from dsbif.bench.case import Case
 from dsbif.bench.roles import stable_pick
@@ -78,10 +80,14 @@ class RunningCase:
         return pcm
 
     def place(self, emission: Emission, now: int) -> None:
-        """Keep what the agent emitted, which arrived at ``now``."""
+        """Keep what the agent emitted, which arrived at ``now``.
+
+        Raises:
+            AgentError: audio that is no mono track of finite numbers.
+        """
         match emission:
             case AgentAudio(pcm):
-                self.tape.agent(now, pcm)
+                self.tape.agent(now, _sound(pcm))
             case AgentText(text):
                 self._text.append(TextPiece(now, text))
             case Interrupted(kind):
@@ -137,6 +143,13 @@ class RunningCase:
     def _flags(self, retried: bool) -> list[str]:
         late = ["onset-timeout"] if self.user.turn2_by == "onset-timeout" else []
         return late + (["retried"] if retried else [])
+
+
+def _sound(pcm: Pcm) -> Pcm:
+    if pcm.ndim != 1 or not np.isfinite(pcm).all():
+        what = f"an array of shape {pcm.shape}" if pcm.ndim != 1 else "NaN or infinite samples"
+        raise AgentError(f"the agent emitted {what} as audio; wanted float32 [n] between -1 and 1.")
+    return pcm
 
 
 def case_seed(case: Case, run_seed: int) -> int:

@@ -46,11 +46,11 @@ class TurnDriver:
         turns_end = case.user.turn_ends[-1]
         try:
             reply = self._agent.reply(episode.case.system_prompt, user, case.seed)
+            _place(case, reply, turns_end)
         except AgentLostError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever an agent raises is that case's outcome
             return self._failed(episode, error, retried)
-        _place(case, reply, turns_end)
         # The reply is followed by as much silence as the user's side was: it has ended, and was not cut off.
         case.hear(max(0, case.tape.agent_end - turns_end))
         return case.take(self._agent.facts, retried=retried)

@@ -18,6 +18,7 @@ from dsbif.agents.brain import make_brain
 from dsbif.agents.cascade import Cascade, CascadeSettings
 from dsbif.agents.ears import Ears
 from dsbif.agents.mouth import Mouth
+from dsbif.audio.wav import quantised, to_pcm16
 from dsbif.build.assets import locate
 from dsbif.build.voices import make_engine
 from dsbif.files import CONF_DIR
@@ -99,10 +100,9 @@ class RememberingEars(Ears):
 
     def transcribe(self, pcm: Pcm) -> str:
         """As ``Ears``; the samples are taken to 16 bits, as every wire does."""
-        rounded = np.round(pcm * 32_767).astype(np.int16)
-        key = hashlib.sha256(rounded.tobytes()).digest()
+        key = hashlib.sha256(to_pcm16(pcm).tobytes()).digest()
         if key not in self._known:
-            self._known[key] = super().transcribe((rounded / 32_767).astype(np.float32))
+            self._known[key] = super().transcribe(quantised(pcm))
         return self._known[key]
 
 

@@ -255,3 +255,22 @@ def test_rows_that_can_only_start_together_start_together() -> None:
     assert events == [
         ("start", 0), ("start", 1), ("stop", 1), ("stop", 0), ("start", 0), ("start", 1), ("stop", 0), ("stop", 1),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pcm", "message"),
+    [
+        (np.array([0.1, np.nan], np.float32), "the agent emitted NaN or infinite samples as audio"),
+        (np.zeros((2, 480), np.float32), r"the agent emitted an array of shape \(2, 480\) as audio"),
+    ],
+)
+def test_audio_that_is_none_is_its_cases_outcome(pcm: Pcm, message: str) -> None:
+    class Broken(Scripted):
+        def one(self, row: int, frame: Pcm) -> list[Emission]:
+            return [AgentAudio(pcm)] if row == 1 else []
+
+    takes = _run(Broken(rows=2), [_episode("a"), _episode("b")])
+    outcomes = {take.recording.test_case_id: take.recording for take in takes}
+    assert (outcomes["a"].status, outcomes["b"].status) == ("ok", "agent_error")
+    with pytest.raises(AgentError, match=message):
+        raise AgentError(outcomes["b"].error)
