@@ -130,16 +130,24 @@ def record_batch(job: RecordJob, cases: Sequence[Case], on_done: Callable[[str],
         write_recording(run_dir.rec(tid), take.recording)
         on_done(tid)
 
-    agent = _agent(job.model.model_dump_json(), job.voice, job.assets, job.corpus, job.logs)
+    agent = agent_of(job)
     stage = Stage(job.pacing, SileroWatch, job.seed, job.model.on_interrupt)
     if isinstance(agent, LiveAgent):
         _agent.cache_clear()  # its client belongs to the event loop that ends with these cases
     drive(agent, stage, _episodes(job, cases), keep, job.model.rows)
 
 
+def agent_of(job: RecordJob) -> Agent:
+    """The job's agent, one a process and configuration: making one may load gigabytes.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    return _agent(job.model.model_dump_json(), job.voice, job.assets, job.corpus, job.logs)
+
+
 @cache
 def _agent(model_json: str, voice: VoiceSettings, assets: Path, corpus: Path, logs: Path) -> Agent:
-    """One agent a process and configuration: making one may load gigabytes."""
     model = ModelConfig.model_validate_json(model_json)
 
     @cache
