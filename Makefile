@@ -35,6 +35,7 @@ format: $(VENV)/.dev  ## put the code in its usual form
 bench: $(VENV)/.dev  ## speed and memory, as ratios measured in one run
 	$(PY) -m bench.vad
 	$(PY) -m bench.driver
+	$(PY) -m bench.live
 	$(PY) -m bench.judge
 
 corpus: $(VENV)/.run  ## build all user audio and pack it into one archive with its checksums
