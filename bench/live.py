@@ -1,7 +1,7 @@
 """Sixteen live sessions in one process: how late frames go out, and whether the clock drifts.
 
 ``python -m bench.live [sessions] [seconds]``. The agent is an echo over TCP in another process; every session also
-listens for the agent's onset, as in a barge-in. A clock that drifted would show as lateness that grows with the session.
+listens for the agent's onset, as in a barge-in. A clock that drifted would show as lateness that grows.
 """
 
 import asyncio
