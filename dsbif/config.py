@@ -137,6 +137,28 @@ class DataConfig(_Frozen):
     recordings: Path | None
 
 
+class TranscriptConfig(_Frozen):
+    """Whose words are scored and judged: the agent's own, or those of a recogniser that hears its channel.
+
+    ``prefer_native``: the recogniser hears only agents that report nothing. ``model``: an asset for Whisper; a name of
+    the hub or a ``.nemo`` file for Parakeet, which runs under ``python`` (None: this interpreter).
+    """
+
+    name: Literal["native", "whisper", "parakeet", "auto"]
+    recogniser: Literal["whisper", "parakeet"] | None
+    prefer_native: bool = False
+    model: str | None = None
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    batch: Annotated[int, Field(ge=1, le=1024)] = 16
+    python: Path | None = None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What changes a verdict; empty where nothing but the agent's own words is used."""
+        named = {"recogniser": self.recogniser, "model": self.model, "prefer_native": self.prefer_native}
+        return {"transcript": named} if self.recogniser else {}
+
+
 class RunConfig(_Frozen):
     """Everything one run needs."""
 
@@ -148,6 +170,7 @@ class RunConfig(_Frozen):
     thresholds: dict[str, Any]
     voice: VoiceConfig
     data: DataConfig
+    transcript: TranscriptConfig
     judge: JudgeSettings
     tracker: TrackerConfig
     paths: PathsConfig
@@ -173,6 +196,8 @@ def from_omegaconf(config: DictConfig) -> RunConfig:
     if missing := sorted(OmegaConf.missing_keys(config)):
         raise ConfigError(f"{', '.join(f'{key}=…' for key in missing)} must be given.")
     raw = OmegaConf.to_container(config, resolve=True)
+    if isinstance(raw, dict):
+        raw = {key: value for key, value in raw.items() if key not in _OF_THE_LAUNCHER}
     try:
         run = RunConfig.model_validate(raw)
     except ValidationError as error:
@@ -198,6 +223,8 @@ def _check_transport(run: RunConfig) -> None:
         )
 
 
+_OF_THE_LAUNCHER = {"shards", "launch"}
+"""Top-level keys that say how a multirun is spread; a run does not know of them."""
 _NEVER_CHANGES_OUTPUT = {"rows", "device", "threads", "processes", "python"}
 
 
@@ -218,6 +245,7 @@ def run_hash(config: RunConfig, cases: Mapping[str, str], versions: Mapping[str,
     return stable_hash(
         {
             **recording_identity(config),
+            **config.transcript.identity,
             "thresholds": config.thresholds,
             "windows": config.windows,
             "cases": dict(cases),

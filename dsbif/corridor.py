@@ -34,6 +34,7 @@ from dsbif.scoring import score
 from dsbif.selection import select
 from dsbif.session.foreign import read_any_recording
 from dsbif.session.recording import REC_VERSION
+from dsbif.transcripts import transcribe
 
 _ON_RECORDINGS = ("score", "judge")
 """Stages that work on what was recorded; a judge is shown what was heard, so both hear where nobody has yet."""
@@ -59,12 +60,26 @@ def run(config: RunConfig) -> Outcome:
     if config.stage not in _ON_RECORDINGS or not run_dir.manifest.is_file():
         cases = _claim(run_dir, config, cases, corpus)
     if config.stage in ("all", "record"):
-        job = RecordJob(config.model, _voice(config), config.seed, run_dir.path, corpus, config.paths.assets)
+        job = _record_job(config, run_dir.path, corpus)
         with progress(f"{config.model.name} {config.level.name} records") as report:
             record(job, cases, config.workers, report)
     if config.stage in ("build", "record"):
         return Outcome(run_dir, None)
     return _score(config, run_dir, cases, corpus)
+
+
+def record_job(config: RunConfig) -> RecordJob:
+    """What records cases of a run that is built and named.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    run_dir = RunDir(_named(config, config.run or ""))
+    return _record_job(config, run_dir.path, run_dir.corpus())
+
+
+def _record_job(config: RunConfig, run_dir: Path, corpus: Path) -> RecordJob:
+    return RecordJob(config.model, _voice(config), config.seed, run_dir, corpus, config.paths.assets)
 
 
 def _as_recorded(config: RunConfig) -> RunConfig:
@@ -203,7 +218,8 @@ def _changed_cases(run_dir: RunDir, cases: list[Case]) -> list[str]:
 
 
 def _score(config: RunConfig, run_dir: RunDir, cases: list[Case], corpus: Path) -> Outcome:
-    rows, measured = score(config, run_dir, cases, corpus)
+    transcripts = transcribe(config, run_dir, cases)
+    rows, measured = score(config, run_dir, cases, corpus, transcripts)
     conditions = Conditions(
         model=config.model.name,
         level=_levels(cases),
@@ -214,7 +230,7 @@ def _score(config: RunConfig, run_dir: RunDir, cases: list[Case], corpus: Path) 
     )
     hints = []
     try:
-        language = judge(config, run_dir, cases, measured)
+        language = judge(config, run_dir, cases, measured, transcripts)
     except JudgeError as error:  # the floor is scored all the same
         language = None
         hints.append(f"dsbif: not judged: {error}")

@@ -39,9 +39,9 @@ def _unknown_option(group: str, option: str, conf_dir: Path) -> str:
 
 def _unknown_key(key: str, conf_dir: Path) -> str:
     GlobalHydra.instance().clear()
-    chosen = [word for word in sys.argv[1:] if re.fullmatch(r"[a-z]+=\w+", word) and _is_option(word, conf_dir)]
+    chosen = [word for word in sys.argv[1:] if re.fullmatch(r"[a-z/]+=\w+", word) and _is_option(word, conf_dir)]
     with initialize_config_dir(str(conf_dir.resolve()), version_base="1.3"):
-        config = compose("config", overrides=chosen)
+        config = compose("config", overrides=chosen, return_hydra_config=key.startswith("hydra."))
     parent, parts = config, key.split(".")
     for depth, part in enumerate(parts):
         if not isinstance(parent, DictConfig) or part not in parent:

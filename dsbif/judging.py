@@ -4,27 +4,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dsbif.bench.case import Case
-from dsbif.bench.grid import CaseKey
-from dsbif.bench.levels import Level
 from dsbif.bench.roles import ROLES_DIR, Role, load_roles
 from dsbif.config import RunConfig
+from dsbif.items import item_of
 from dsbif.judge.calls import judge_cases
 from dsbif.judge.prompt import JudgeItem
 from dsbif.progress import progress
 from dsbif.report.language import Language
 from dsbif.rundir import RunDir
 from dsbif.score.measure import Measurement, Unscored
-from dsbif.session.foreign import read_any_recording
+from dsbif.session.recording import Transcript
+from dsbif.transcripts import Transcripts, read_chosen
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
     case: Case
     measured: Measurement
+    chosen: Transcript | None
 
 
 def judge(
-    config: RunConfig, run_dir: RunDir, cases: Sequence[Case], measured: Sequence[Measurement | Unscored]
+    config: RunConfig,
+    run_dir: RunDir,
+    cases: Sequence[Case],
+    measured: Sequence[Measurement | Unscored],
+    transcripts: Transcripts,
 ) -> Language | None:
     """Have every measured case judged; None where the configuration names no judge.
 
@@ -36,24 +41,16 @@ def judge(
         return None
     roles = load_roles(config.paths.roles or ROLES_DIR)
     items = [
-        _item(roles[case.role], run_dir, _Said(case, found))
+        _item(roles[case.role], run_dir, _Said(case, found, transcripts.get(case.test_case_id)))
         for case, found in zip(cases, measured, strict=True)
         if isinstance(found, Measurement)
     ]
     with progress(f"{config.judge.name} judges") as report:
         judgements = judge_cases(items, config.judge, run_dir.path, report)
-    return Language(config.judge.name, len(cases), tuple(judgements))
+    return Language(config.judge.name, len(cases), tuple(judgements), config.judge.allow_mixed)
 
 
 def _item(role: Role, run_dir: RunDir, said: _Said) -> JudgeItem:
     case = said.case
-    key = CaseKey(case.role, case.probe, case.instance, case.level)
-    recording = read_any_recording(run_dir.rec(case.test_case_id), case, said.measured.duration_s)
-    return JudgeItem(
-        case=case,
-        persona=role.persona,
-        contradiction=role.contradiction_for(key),
-        transcript=recording.transcript,
-        agent_spoke=bool(said.measured.agent_spans),
-        target=role.targets.get(case.probe) if case.level is Level.L4A else None,
-    )
+    recording = read_chosen(run_dir.rec(case.test_case_id), case, said.measured.duration_s, said.chosen)
+    return item_of(role, case, recording.transcript, bool(said.measured.agent_spans))

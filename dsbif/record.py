@@ -77,7 +77,7 @@ def record(job: RecordJob, cases: Sequence[Case], workers: int, report: Report) 
     lost = _run_pool(job, batches, workers, report, len(todo))
     for case in lost:
         if _run_pool(job, [[case]], 1, lambda *_: None, 1):
-            _write_lost(job, case)
+            write_lost(job, case, "the worker process died twice on this case")
 
 
 def _batches(todo: Sequence[Case], workers: int, rows: int) -> list[list[Case]]:
@@ -176,14 +176,14 @@ def _turn(corpus: Path, turn: UserTurn) -> Pcm:
     return pcm[:, 0]
 
 
-def _write_lost(job: RecordJob, case: Case) -> None:
-    """A case that kills its worker twice is an outcome too."""
+def write_lost(job: RecordJob, case: Case, what: str) -> None:
+    """A case that kills whoever works on it is an outcome too."""
     recording = Recording(
         test_case_id=case.test_case_id,
         conversation_id=case.conversation_id,
         model=job.model.name,
         status="agent_error",
-        error="the worker process died twice on this case (killed, out of memory, or a crash in native code)",
+        error=f"{what} (killed, out of memory, or a crash in native code)",
         samples=0,
         turn2_onset_samples=None,
         turn2_by="not-reached",

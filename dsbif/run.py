@@ -4,6 +4,7 @@ Kept thin: Hydra calls it, and what it calls knows no Hydra. Exit status: 0 when
 not, 2 for a command or configuration that cannot be used, 130 on Ctrl-C.
 """
 
+import importlib
 import os
 import signal
 import sys
@@ -17,9 +18,10 @@ from rich.console import Console
 
 from dsbif.config import from_omegaconf
 from dsbif.corridor import Outcome, run
-from dsbif.errors import DsbifError
+from dsbif.errors import ConfigError, DsbifError
 from dsbif.files import CONF_DIR
 from dsbif.hydra_errors import explain
+from dsbif.report.effects_tables import compared
 from dsbif.report.tables import across_runs, run_table
 
 OK, UNSCORED, USAGE = 0, 1, 2
@@ -58,7 +60,11 @@ def main() -> int:
     # Hydra's parser takes -m only before the first KEY=VALUE; people put it anywhere.
     sys.argv[1:] = sorted(sys.argv[1:], key=lambda word: word not in ("-m", "--multirun"))
     try:
+        _use_launchers()
         _task()
+    except DsbifError as error:  # of a launcher; what a job raises is kept by the job
+        print(f"dsbif: {error}", file=sys.stderr)
+        return USAGE
     except (HydraException, OmegaConfBaseException) as error:
         print(f"dsbif: {explain(error, CONF_DIR)}", file=sys.stderr)
         return USAGE
@@ -69,8 +75,29 @@ def main() -> int:
         sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
         return OK
     if len(_outcomes) > 1:
-        Console().print(across_runs([outcome.summary for outcome in _outcomes if outcome.summary]))
+        summaries = [outcome.summary for outcome in _outcomes if outcome.summary]
+        Console().print(across_runs(summaries), *compared(summaries))
     return _status()
+
+
+def _use_launchers() -> None:
+    """Let Hydra know the launchers; a multirun takes the local one where none is named.
+
+    ``launch`` stands above this module and is an installation's own choice: it is looked up by name.
+    """
+    words = [word.partition("=")[0].lstrip("+") for word in sys.argv[1:]]
+    multirun = {"-m", "--multirun"} & set(words)
+    if "hydra/launcher" in words or multirun:
+        importlib.import_module("launch.plugin").register()
+        if not multirun:
+            sys.argv.insert(1, "-m")
+        elif "hydra/launcher" not in words:
+            sys.argv.append("hydra/launcher=local")
+    elif only := [word for word in words if word == "shards" or word.startswith("launch.")]:
+        raise ConfigError(
+            f"{only[0]}=… is a launcher's, and no launcher is named: add hydra/launcher=slurm, or hydra/launcher=local "
+            "for this machine."
+        )
 
 
 def _status() -> int:

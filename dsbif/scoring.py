@@ -1,7 +1,7 @@
 """The scoring stage: recordings → measurements → verdicts, several processes hearing at once.
 
-A measurement is kept with a hash of what it was made from (record, samples, case, detector, rules); where that has not
-changed it is not made again. Verdicts are made anew each time: they cost microseconds.
+A measurement is kept with a hash of what it was made from (record, samples, transcript, case, detector, rules); where
+that has not changed it is not made again. Verdicts are made anew each time: they cost microseconds.
 """
 
 import json
@@ -29,14 +29,15 @@ from dsbif.score.rows import ResultRow, inventory, make_row, write_rows
 from dsbif.score.thresholds import Thresholds
 from dsbif.score.vad import hear
 from dsbif.score.verdict import judge_case
-from dsbif.session.foreign import read_any_recording
+from dsbif.session.recording import Transcript
+from dsbif.transcripts import Transcripts, read_chosen
 
 _ALONE = 16
 """With fewer recordings than this to hear, starting processes costs more than it saves."""
 
 
 def score(
-    config: RunConfig, run_dir: RunDir, cases: Sequence[Case], corpus: Path
+    config: RunConfig, run_dir: RunDir, cases: Sequence[Case], corpus: Path, transcripts: Transcripts
 ) -> tuple[list[ResultRow], list[Measurement | Unscored]]:
     """Measure what is not measured, judge everything, write both files; rows and measurements in manifest order.
 
@@ -46,7 +47,7 @@ def score(
     """
     thresholds = Thresholds.from_mapping(config.thresholds)
     with progress(f"{config.model.name} {config.level.name} measures") as report:
-        measured = measure_all(run_dir, corpus, cases, config.workers, report)
+        measured = measure_all(run_dir, corpus, cases, transcripts, config.workers, report)
     rows = [
         make_row(case, config.model.name, found, judge_case(case, found, thresholds))
         for case, found in zip(cases, measured, strict=True)
@@ -57,14 +58,16 @@ def score(
 
 
 def measure_all(
-    run_dir: RunDir, corpus: Path, cases: Sequence[Case], workers: int, report: Report
+    run_dir: RunDir, corpus: Path, cases: Sequence[Case], transcripts: Transcripts, workers: int, report: Report
 ) -> list[Measurement | Unscored]:
     """The measurement of every case, in order; keeps ``measurements.jsonl``."""
     kept = _kept(run_dir)
-    sources = [_source(run_dir, case) for case in cases]
-    todo = [case for case, source in zip(cases, sources, strict=True) if source not in kept]
+    chosen = [transcripts.get(case.test_case_id) for case in cases]
+    sources = [_source(run_dir, case, transcript) for case, transcript in zip(cases, chosen, strict=True)]
+    todo = [(case, said) for case, said, source in zip(cases, chosen, sources, strict=True) if source not in kept]
     fresh: dict[str, Measurement | Unscored] = {}
-    for done, (case, found) in enumerate(zip(todo, _hear_all(run_dir, corpus, todo, workers), strict=True), 1):
+    found_all = _hear_all(run_dir, corpus, todo, workers)
+    for done, ((case, _), found) in enumerate(zip(todo, found_all, strict=True), 1):
         fresh[case.test_case_id] = found
         report(done, len(todo), case.test_case_id)
     measured = [fresh.get(case.test_case_id) or kept[source] for case, source in zip(cases, sources, strict=True)]
@@ -72,23 +75,24 @@ def measure_all(
     return measured
 
 
-def _hear_all(run_dir: RunDir, corpus: Path, todo: Sequence[Case], workers: int) -> Any:
+def _hear_all(run_dir: RunDir, corpus: Path, todo: Sequence[tuple[Case, Transcript | None]], workers: int) -> Any:
     one = partial(measure_case, run_dir, corpus)
+    cases, chosen = [case for case, _ in todo], [transcript for _, transcript in todo]
     if workers == 1 or len(todo) < _ALONE:
-        yield from map(one, todo)
+        yield from map(one, cases, chosen)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(todo)), mp_context=context) as pool:
-        yield from pool.map(one, todo, chunksize=4)
+        yield from pool.map(one, cases, chosen, chunksize=4)
 
 
-def measure_case(run_dir: RunDir, corpus: Path, case: Case) -> Measurement | Unscored:
-    """Hear and measure one recording."""
+def measure_case(run_dir: RunDir, corpus: Path, case: Case, chosen: Transcript | None = None) -> Measurement | Unscored:
+    """Hear and measure one recording, with another transcript than its own where one was chosen."""
     rec = run_dir.rec(case.test_case_id)
     if not rec.is_file():
         return Unscored(Reason.MISSING, "the case has no recording; run again to make it")
     try:
-        recording = read_any_recording(rec, case, duration_s(run_dir.wav(case.test_case_id)))
+        recording = read_chosen(rec, case, duration_s(run_dir.wav(case.test_case_id)), chosen)
     except CaseError as error:
         return Unscored(Reason.BAD_AUDIO, str(error))
     if recording.status == "agent_error":
@@ -96,11 +100,12 @@ def measure_case(run_dir: RunDir, corpus: Path, case: Case) -> Measurement | Uns
     return measure(case, recording, hear(run_dir.wav(case.test_case_id), case, recording, corpus))
 
 
-def _source(run_dir: RunDir, case: Case) -> str:
+def _source(run_dir: RunDir, case: Case, chosen: Transcript | None) -> str:
     """A hash of everything that a measurement is made from."""
     files = [run_dir.rec(case.test_case_id), run_dir.wav(case.test_case_id)]
     hashes = [sha256_of(path) if path.is_file() else "absent" for path in files]
-    return stable_hash([hashes, case_line(case), asdict(VadSettings()), MERGE_GAP_S, RULES_VERSION])[:16]
+    said = [] if chosen is None else [asdict(chosen)]
+    return stable_hash([hashes, case_line(case), asdict(VadSettings()), MERGE_GAP_S, RULES_VERSION, *said])[:16]
 
 
 def _line(case: Case, source: str, measured: Measurement | Unscored) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from dsbif.judge.reply import Fields, Status
+from dsbif.judge.store import Judgement
+
 GOOD: dict[str, Any] = {
     "formalize": "Short words.",
     "timeline": "A fall; a question.",
@@ -20,6 +23,26 @@ GOOD: dict[str, Any] = {
     "l4_category": None,
     "summary": "A brisk nurse.",
 }
+
+
+def a_judgement(tid: str, pas: float | None = 80, label: str | None = None, **changes: Any) -> Judgement:
+    """A judgement of ``pas``; None: refused."""
+    fields = None
+    if pas is not None:
+        fields = Fields.model_validate({**GOOD, "pas": pas, "l4_category": label})
+    values: dict[str, Any] = {
+        "test_case_id": tid,
+        "status": Status.OK if fields else Status.REFUSED,
+        "judge": "tiny",
+        "provider": "openai",
+        "model": "m",
+        "prompt_hash": "p",
+        "transcript_hash": f"words of {tid}",
+        "request_hash": "r",
+        "parameters": {"temperature": 0.0},
+        "fields": fields,
+    }
+    return Judgement(**{**values, **changes})
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from dsbif.agents.mouth import Mouth
 from dsbif.agents.systems import SYSTEMS, target_of
 from dsbif.agents.target import Target, make
+from dsbif.agents.worker import Patience, start_worker
 from dsbif.build.voices import Engine
 from dsbif.door import explain, nearest
 from dsbif.errors import ConfigError
@@ -48,7 +49,7 @@ class Workshop:
         return Mouth(engine, voice, self.lines)
 
 
-_NOT_THE_AGENTS = {"transport", "python", "target"}
+_NOT_THE_AGENTS = {"transport", "python", "target", "start_timeout_s", "step_timeout_s"}
 """Keys of ``conf/model`` that say how an agent is made, and are not its own."""
 _Schema = TypeVar("_Schema", bound=BaseModel)
 
@@ -120,6 +121,8 @@ def make_agent(kind: str, rows: int, settings: Mapping[str, Any], workshop: Work
         target = Target(_target_name(settings), own, None, rows)
     else:
         raise ConfigError(f"model.agent is '{kind}'.{nearest(kind, [*AGENTS, *SYSTEMS, 'custom'])}")
+    if settings.get("python") is not None:
+        return start_worker(str(settings["python"]), target, workshop.logs, _patience(settings))
     agent = make(target)
     if not isinstance(agent, LockstepAgent | TurnAgent | LiveAgent):
         raise ConfigError(
@@ -127,6 +130,18 @@ def make_agent(kind: str, rows: int, settings: Mapping[str, Any], workshop: Work
             "(live), or lacks facts or close. See docs/own-agent.md."
         )
     return agent
+
+
+def _patience(settings: Mapping[str, Any]) -> Patience:
+    given = {}
+    for key, field in (("start_timeout_s", "start_s"), ("step_timeout_s", "step_s")):
+        value = settings.get(key)
+        if value is None:
+            continue
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+            raise ConfigError(f"model.{key} is {value!r}; wanted seconds above 0.")
+        given[field] = float(value)
+    return Patience(**given)
 
 
 def _target_name(settings: Mapping[str, Any]) -> str:

@@ -23,7 +23,18 @@ class System:
     settings: str
 
 
-SYSTEMS: Mapping[str, Mapping[str, System]] = {}
+SYSTEMS: Mapping[str, Mapping[str, System]] = {
+    "gemini_live": {
+        "live": System("dsbif.agents.gemini_live:GeminiLive", "dsbif.agents.gemini_live:GeminiLiveSettings")
+    },
+    "factor": {"lockstep": System("dsbif.agents.factor:Factor", "dsbif.agents.factor:FactorSettings")},
+    "moshi": {"lockstep": System("dsbif.agents.moshi:Moshi", "dsbif.agents.moshi:MoshiSettings")},
+    "openai_realtime": {
+        "live": System(
+            "dsbif.agents.openai_realtime:OpenaiRealtime", "dsbif.agents.openai_realtime:OpenaiRealtimeSettings"
+        )
+    },
+}
 """By ``model.agent``, then by ``model.transport``."""
 
 

@@ -33,6 +33,7 @@ class JudgeSettings(BaseModel):
     usd_per_million_in: Price | None = None
     usd_per_million_out: Price | None = None
     retry_unusable: bool = False
+    allow_mixed: bool = False
     dry_run: bool = False
 
     @model_validator(mode="after")

@@ -120,7 +120,7 @@ def summary_json(summary: Summary) -> dict[str, Any]:
             for row in summary.unscored
             if row.unscored
         ],
-        "pas": language_json(summary.language),
+        "pas": language_json(summary.language, summary.rows),
         "borderline": summary.borderline,
         "silent_at_barge_in": {"k": summary.silent_at_barge_in.k, "n": summary.silent_at_barge_in.n},
         "rules_version": RULES_VERSION,

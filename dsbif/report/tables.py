@@ -8,7 +8,7 @@ from rich.text import Text
 
 from dsbif.bench.actions import PROACTIVE
 from dsbif.report.aggregate import Summary, flagged
-from dsbif.report.language import language_lines
+from dsbif.report.pas_tables import language_lines, pas_across, role_table
 from dsbif.report.stats import Share
 from dsbif.score import RULES_VERSION
 
@@ -24,6 +24,7 @@ def run_table(summary: Summary) -> RenderableType:
     """One run: conditions, both aggregates, every action, what is unscored."""
     parts: list[RenderableType] = [Text(""), _title(summary), _actions(summary)]
     parts += [Text(line) for line in _notes(summary)]
+    parts += role_table(summary)
     if summary.unscored:
         parts.append(_unscored(summary))
     return Group(*parts)
@@ -68,7 +69,7 @@ def _cells(share: Share) -> tuple[str, str, str]:
 
 def _notes(summary: Summary) -> list[str]:
     notes = ["* proactive: counted in all, not in headline"]
-    notes += language_lines(summary.language, summary.conditions.level)
+    notes += language_lines(summary.language, summary.rows)
     if summary.conditions.level == "L4a":
         notes.append(
             "L4a is scored against the persona, although the contradicting line should win; see docs/scores.md"
@@ -111,4 +112,4 @@ def across_runs(summaries: Sequence[Summary]) -> RenderableType:
         scored = f"{len(summary.scored)}/{summary.n_expected}"
         table.add_row(c.model, c.level, "headline", *_cells(summary.headline), scored)
         table.add_row("", "", "all", *_cells(summary.all), "")
-    return Group(Text(""), table)
+    return Group(Text(""), table, *pas_across(summaries))

@@ -112,6 +112,7 @@ class Measurement:
     agent_peak_dbfs: float | None
     leakage_db: float | None
     flags: tuple[str, ...]
+    transcript_engine: str = ""
 
 
 def measure(case: Case, recording: Recording, heard: Heard | BadAudio) -> Measurement | Unscored:
@@ -171,6 +172,7 @@ def _measured(case: Case, recording: Recording, heard: Heard, window: Span) -> M
         agent_peak_dbfs=heard.agent_peak_dbfs,
         leakage_db=heard.leakage_db,
         flags=(*recording.flags, *heard.flags),
+        transcript_engine=recording.transcript.engine,
     )
 
 

@@ -10,8 +10,10 @@ Divergences from the paper
 --------------------------
 1. The target is the tokens that the script marks as dictated, chunk by chunk, and not the whole of the chunks: fillers
    are not asked for. Raises coverage.
-2. An agent without a transcript of its own that was silent has coverage 0; one that spoke cannot be scored. The paper
-   transcribes every agent. Neutral: such a case leaves the denominator and is listed.
+2. Where nobody knows what the agent said (it reports nothing, and no recogniser was asked: ``transcript=native``), one
+   that was silent has coverage 0 and one that spoke cannot be scored. The paper has every agent's words. Neutral: such
+   a case leaves the denominator and is listed.
+3. A recogniser's mishearings count against the agent. Lowers coverage; ``source`` and ``engine`` say where.
 """
 
 from collections import Counter
@@ -24,13 +26,17 @@ from dsbif.session.recording import Transcript
 
 @dataclass(frozen=True, slots=True)
 class Readback:
-    """What was read back: ``matched`` of ``wanted`` tokens; ``scope`` is ``from-turn-2`` or ``whole``."""
+    """What was read back: ``matched`` of ``wanted`` tokens; ``scope`` is ``from-turn-2`` or ``whole``.
+
+    ``source`` and ``engine``: whose transcript it was.
+    """
 
     matched: int
     wanted: int
     source: str
     scope: str
     missing: tuple[str, ...] = ()
+    engine: str = ""
 
     @property
     def coverage(self) -> float:
@@ -68,4 +74,5 @@ def readback(target: Sequence[str], transcript: Transcript, turn2_onset_samples:
         source=transcript.source,
         scope="from-turn-2" if timed else "whole",
         missing=tuple(sorted(missing.elements())),
+        engine=transcript.engine,
     )

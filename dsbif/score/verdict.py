@@ -108,10 +108,13 @@ def read_back(m: Measurement, t: CaseThresholds) -> Verdict | Unscored:
     if m.readback is None:
         return Unscored(Reason.NO_TRANSCRIPT, "the case has no dictation to compare with")
     if m.transcript_source == "none" and m.agent_spans:
-        return Unscored(Reason.NO_TRANSCRIPT, "the agent spoke and gives no transcript of its own")
+        return Unscored(
+            Reason.NO_TRANSCRIPT, "the agent spoke and gives no transcript of its own; transcript=whisper makes one"
+        )
     coverage = m.readback.coverage
     missing = f"; missing: {' '.join(m.readback.missing)}" if m.readback.missing else ""
-    why = f"{m.readback.matched} of {m.readback.wanted} dictated tokens were read back{missing}"
+    heard_by = f", as heard by {m.readback.engine}" if m.readback.engine else ""
+    why = f"{m.readback.matched} of {m.readback.wanted} dictated tokens were read back{heard_by}{missing}"
     return Verdict(coverage >= t.coverage, coverage, t.coverage, "share", why, label_of(m, t))
 
 

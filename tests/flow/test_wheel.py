@@ -23,9 +23,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_configuration_and_texts_are_inside_the_package_and_nothing_is_beside_it(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"dsbif"}
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"dsbif", "launch"}
     for wanted in ("dsbif/conf/config.yaml", "dsbif/conf/model/cascade.yaml", "dsbif/conf/hydra/help/dsbif.yaml",
-                   "dsbif/bench/roles/R1.yaml", "dsbif/build/scripts/R8.yaml", "dsbif/build/assets.yaml"):  # fmt: skip
+                   "dsbif/bench/roles/R1.yaml", "dsbif/build/scripts/R8.yaml", "dsbif/build/assets.yaml",
+                   "dsbif/judge/checkup.yaml", "dsbif/judge/label_assets/page.css"):  # fmt: skip
         assert wanted in names
 
 

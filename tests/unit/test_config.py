@@ -21,7 +21,7 @@ def composed(*overrides: str) -> RunConfig:
 
 
 def _options() -> list[str]:
-    groups = ["model", "level", "role", "probe", "thresholds", "voice", "tracker", "paths"]
+    groups = ["model", "level", "role", "probe", "thresholds", "voice", "tracker", "paths", "transcript"]
     return [f"{group}={path.stem}" for group in groups for path in sorted((CONF_DIR / group).glob("*.yaml"))]
 
 
