@@ -21,7 +21,7 @@ from dsbif.report.effects_tables import compared
 from dsbif.report.tables import across_runs
 from dsbif.rundir import RunDir
 from launch.claims import Claims
-from launch.launchdir import Launch, LaunchDir, ShardOutcome, find_launch
+from launch.launchdir import Launch, LaunchDir, ShardOutcome, find_launch, shards_of
 from launch.plan import cases_of
 from launch.progress import JobProgress, agent_failed, launch_progress, progress_table
 from launch.words import only_word
@@ -50,10 +50,20 @@ def wait(
             found = launch_progress(launch)
             if live:
                 live.update(progress_table(here, launch, found), refresh=True)
+            if answer is False:
+                forget_tasks(here, launch)
             gone = answer is False or (answer is None and time.monotonic() - heard_s > _SILENCE_S)
             if all(job.missing == 0 for job in found) or (gone and not _claimed(launch)):
                 return found
             time.sleep(poll_s)
+
+
+def forget_tasks(here: LaunchDir, launch: Launch) -> None:
+    """What tasks that are known to be gone still claim is anybody's at once."""
+    for job in launch.jobs:
+        claims = Claims(job.run_dir, "", launch.claim_timeout_s)
+        for shard in shards_of(launch, job.index):
+            claims.forget_owner(f"{here.path.name}/{shard.index}")
 
 
 def _claimed(launch: Launch) -> bool:

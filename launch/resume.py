@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from dsbif.errors import ConfigError, DsbifError
-from launch.claims import Claims
-from launch.collect import alive_of, collect
-from launch.launchdir import Launch, LaunchDir, find_launch, shards_of
+from launch.collect import alive_of, collect, forget_tasks
+from launch.launchdir import Launch, LaunchDir, find_launch
 from launch.plan import cut, with_shards
 from launch.words import only_word
 
@@ -38,14 +37,6 @@ def resume(here: LaunchDir) -> tuple[Launch, list[int]]:
     launch = with_shards(launch, fresh)
     here.write(launch)
     return launch, [shard.index for shard in fresh]
-
-
-def forget_tasks(here: LaunchDir, launch: Launch) -> None:
-    """What tasks that are known to be gone still claim is anybody's at once."""
-    for job in launch.jobs:
-        claims = Claims(job.run_dir, "", launch.claim_timeout_s)
-        for shard in shards_of(launch, job.index):
-            claims.forget_owner(f"{here.path.name}/{shard.index}")
 
 
 def start(here: LaunchDir, launch: Launch, shards: Sequence[int], wait: bool) -> None:

@@ -86,7 +86,7 @@ def interpreter(settings: SlurmSettings) -> str:
     signal to the job's steps (``USR2@…``) never arrives without srun, and one to the batch shell (``B:USR2@…``) would
     end the shell, and the job with it, while Python knows of nothing.
     """
-    return f"{settings.python or shlex.quote(sys.executable)}"
+    return f"exec {settings.python or shlex.quote(sys.executable)}"
 
 
 def array_words(indices: Sequence[int], parallelism: int) -> str:

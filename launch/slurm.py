@@ -1,12 +1,9 @@
-"""Shards as Slurm arrays: submit them, ask which have not ended, cancel them, and what a task does.
+"""Shards as Slurm arrays: submit them, ask which have not ended, cancel them.
 
 The truth lies in the launch directory. Slurm's queue is asked only whether somebody still works on a shard; accounting
 (``sacct``) is never needed, and a queue that gives no answer changes nothing.
 """
 
-import contextlib
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +21,12 @@ from launch.sbatch import (
     parameters,
     settings_from,
 )
+from launch.task import run_task
 
 if TYPE_CHECKING:
     from launch.array import ArrayExecutor
 
 _MARK = "dsbif"
-_QUICKLY_S = 15.0
 _USUAL_ARRAY_SIZE = 1001
 _NOT_A_TASKS = {"shards", "wait", "dry_run", "per_model", "workers"}
 """The launcher's own settings, which no task sees."""
@@ -224,34 +221,3 @@ def _queued(launch: str) -> list[tuple[str, int]]:
         if words[:2] == [_MARK, launch] and len(words) == 3 and index.isdigit():
             found.append((array, int(index) + int(words[2])))
     return found
-
-
-def run_task(launch_dir: str, shard: int, name: str) -> None:
-    """What submitit's runner calls in a task; ends the process with the shard's exit status.
-
-    submitit turns every way to end into a pickle and, for its own USR2 handler, into an exception inside the user's
-    code. ``run_shard`` therefore sets handlers of its own, leaves its outcome in the launch directory, and the process
-    ends here, so that Slurm too learns whether the shard failed.
-    """
-    from launch.shard import run_shard
-
-    with contextlib.suppress(ConfigError):  # so that `squeue` shows model, level and shard
-        call("scontrol", "update", f"JobId={os.environ['SLURM_JOB_ID']}", f"JobName={name}", timeout_s=_QUICKLY_S)
-    sys.exit(run_shard(launch_dir, shard, requeue=requeue))
-
-
-def requeue() -> bool:
-    """Ask Slurm to run this task again from the start; it then ends the running one. False where it does not.
-
-    Only a task that runs asks: one that Slurm is already ending was cancelled, or preempted and comes again without
-    being asked for, and ``scontrol requeue`` would bring a cancelled one back.
-    """
-    try:
-        job = os.environ["SLURM_JOB_ID"]
-        if call("squeue", "--noheader", f"--jobs={job}", "--format=%T").strip() != "RUNNING":
-            return False
-        call("scontrol", "requeue", job)
-    except (ConfigError, KeyError) as error:
-        print(f"dsbif: not queued again: {error}", file=sys.stderr, flush=True)
-        return False
-    return True

@@ -221,7 +221,8 @@ class Messages:
         if content.interrupted:
             said += [*self.answer.rest(), Interrupted("interrupted"), self.answer.interrupted("interrupted")]
         if content.generation_complete:
-            said.append(Note("generation_complete", ""))
+            # No more words are to be expected, though the turn is over only when it would have been heard.
+            said += [*self.answer.rest(), Note("generation_complete", "")]
         if content.turn_complete:
             self._over = True
             said += [*self.answer.rest(), *self._reason(content), TurnDone("turn_complete")]

@@ -36,6 +36,8 @@ def load_parts(settings: MoshiSettings) -> Parts:
     except ImportError as error:
         raise ConfigError(_NEEDED.format(error=error)) from error
     device = _device(settings.device, torch)
+    if device == "cpu":
+        torch.set_num_threads(1)  # a worker a core; threads that wait for one another cost more than they gain
     dtype = getattr(torch, settings.dtype)
     if settings.weights == TINY:
         from dsbif.agents import moshi_tiny

@@ -194,10 +194,12 @@ class OpenaiSession:
         from websockets.exceptions import ConnectionClosed
 
         self._events.answer.sent_samples += len(pcm)
+        # As text: the client's own way to build an event costs ten times as much, fifty times a second and session.
         audio = base64.b64encode(to_pcm16(pcm)).decode("ascii")
+        event = f'{{"type": "input_audio_buffer.append", "audio": "{audio}"}}'
         # Where the connection is gone, the reader tells why: what the server said last is still to be read.
         with contextlib.suppress(ConnectionClosed):
-            await self._connection.input_audio_buffer.append(audio=audio)
+            await self._connection.send_raw(event)
 
     async def emissions(self) -> AsyncIterator[Emission]:
         """What arrives, as it arrives; first the session as the server says it has taken it.

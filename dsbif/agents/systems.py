@@ -28,12 +28,28 @@ SYSTEMS: Mapping[str, Mapping[str, System]] = {
         "live": System("dsbif.agents.gemini_live:GeminiLive", "dsbif.agents.gemini_live:GeminiLiveSettings")
     },
     "factor": {"lockstep": System("dsbif.agents.factor:Factor", "dsbif.agents.factor:FactorSettings")},
+    "freeze_omni": {
+        "live": System("dsbif.agents.freeze_omni:FreezeOmni", "dsbif.agents.freeze_omni:FreezeOmniSettings")
+    },
+    "fun_audio_chat": {
+        "turn": System("dsbif.agents.fun_audio_chat:FunAudioChat", "dsbif.agents.fun_audio_chat:FunAudioChatSettings"),
+        "live": System(
+            "dsbif.agents.fun_audio_chat_live:FunAudioChatLive", "dsbif.agents.fun_audio_chat:FunAudioChatSettings"
+        ),
+    },
+    "minicpmo": {
+        "turn": System("dsbif.agents.minicpmo:Minicpmo", "dsbif.agents.minicpmo:MinicpmoSettings"),
+        "duplex": System(
+            "dsbif.agents.minicpmo_duplex:MinicpmoDuplex", "dsbif.agents.minicpmo_duplex:MinicpmoDuplexSettings"
+        ),
+    },
     "moshi": {"lockstep": System("dsbif.agents.moshi:Moshi", "dsbif.agents.moshi:MoshiSettings")},
     "openai_realtime": {
         "live": System(
             "dsbif.agents.openai_realtime:OpenaiRealtime", "dsbif.agents.openai_realtime:OpenaiRealtimeSettings"
         )
     },
+    "websocket": {"live": System("dsbif.agents.websocket:Websocket", "dsbif.agents.websocket:WebsocketSettings")},
 }
 """By ``model.agent``, then by ``model.transport``."""
 

@@ -18,6 +18,7 @@ from dsbif.audio.wav import quantised
 from dsbif.errors import AgentBusyError, AgentError, AgentLostError, ConfigError
 from dsbif.files import CONF_DIR
 from dsbif.session.agent import AgentAudio, AgentText, Interrupted, LiveAgent, Note, TurnDone
+from dsbif.session.pcm import Pcm
 
 TURN = np.concatenate([tone(0.4), quiet(0.6)])
 
@@ -47,13 +48,15 @@ def run(manners: Manners | None = None, seconds: float = 0.4, **options: Any) ->
     return got, peer
 
 
-def answer(seconds: float) -> Any:
-    return pytest.approx(0.4 * np.sin(2 * np.pi * 220 * np.arange(round(seconds * 24_000)) / 24_000), abs=1e-4)
+def is_answer(sound: Pcm, seconds: float) -> bool:
+    """Whether it is ToneVoice's first answer, within 16 bits."""
+    wanted = 0.4 * np.sin(2 * np.pi * 220 * np.arange(round(seconds * 24_000)) / 24_000)
+    return len(sound) == len(wanted) and float(np.abs(sound - wanted).max()) < 1e-4
 
 
 def test_an_answer_comes_whole_and_its_words_are_words() -> None:
     got, peer = run()
-    assert got.sound == answer(0.4)
+    assert is_answer(got.sound, 0.4)
     assert got.words == ["Answer", "1."]
     assert got.of(TurnDone) == [TurnDone("completed")]
     assert got.of(Interrupted) == []
@@ -101,13 +104,13 @@ def test_a_second_session_knows_nothing_of_the_first() -> None:
 
 def test_pieces_of_any_size_shift_nothing() -> None:
     got, _ = run(Manners(chunk_bytes=481))
-    assert got.sound == answer(0.4)
+    assert is_answer(got.sound, 0.4)
 
 
 def test_a_burst_of_20_s_comes_through_whole() -> None:
     got, _ = run(Manners(chunk_bytes=960_000), seconds=20.0)
     assert len(got.of(AgentAudio)) == 1
-    assert got.sound == answer(20.0)
+    assert is_answer(got.sound, 20.0)
 
 
 def test_a_late_handshake_is_waited_for() -> None:
@@ -129,18 +132,17 @@ def test_an_agent_that_does_not_answer_is_a_result() -> None:
 
 
 def test_talking_over_an_answer_cancels_it_and_its_words_are_kept() -> None:
-    """A paced answer of 6 s: the user begins to speak after its first 0.1 s have come."""
-    with openai_peer(partial(ToneVoice, seconds=6.0), Manners(paced=True)) as peer:
-        second = (TURN, lambda talk: bool(talk.of(TurnDone)))
-        got = talk(agent(peer), TURN, lambda talk: bool(talk.of(AgentAudio)), then=[second])
+    """An answer of 20 s that comes bit by bit: the user begins to speak when 1.5 s of it have come."""
+    with openai_peer(partial(ToneVoice, seconds=20.0), Manners(paced=True)) as peer:
+        got = talk(agent(peer), TURN, lambda talk: len(talk.sound) >= 36_000, then=[(tone(0.4), done)])
     stops = got.of(Interrupted)
-    assert [stop.kind for stop in stops if isinstance(stop, Interrupted)] == ["speech_started", "turn_detected"]
-    assert got.of(TurnDone)[0] == TurnDone("cancelled")
+    assert stops == [Interrupted("speech_started"), Interrupted("turn_detected")]
+    assert got.of(TurnDone) == [TurnDone("cancelled")]
     told = [json.loads(e.text) for e in got.emissions if isinstance(e, Note) and e.name == "interrupted"]
     assert [note["why"] for note in told] == ["speech_started", "turn_detected"]
     assert {note["transcript"] for note in told} == {"Answer 1."}
-    assert told[0]["delivered_ms"] < 6000
-    assert 0 < len(got.sound) < 6 * 24_000
+    assert 1500 <= told[0]["delivered_ms"] <= told[1]["delivered_ms"] < 20_000
+    assert told[1]["delivered_ms"] == len(got.sound) // 24
 
 
 def test_talking_over_an_answer_that_was_sent_at_once_says_how_much_was_heard() -> None:

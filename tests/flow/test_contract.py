@@ -121,7 +121,7 @@ def test_every_sample_of_the_user_is_delivered(perform: Perform, subject: Subjec
     assert loud[0] < 24
     assert loud[-1] / 24_000 == pytest.approx(onset_s + TURN_S, abs=0.01)
     if subject.wire is not None:
-        heard = subject.wire.heard_samples[-1]
+        heard = subject.wire[-1].samples
         assert 0 <= told.record.samples - heard <= subject.slack_samples + _tail(told)
 
 
@@ -136,9 +136,9 @@ def test_the_empty_prompt_is_really_empty_on_the_wire(perform: Perform, subject:
         perform("a", prompt="")
         return
     perform("a", prompt="You are a nurse, Äß „x“.")
-    given = subject.wire.prompts[-1]
+    given = subject.wire[-1].prompt
     perform("a", prompt="", run="empty")
-    empty = subject.wire.prompts[-1]
+    empty = subject.wire[-1].prompt
     assert not empty
     assert given is None or "You are a nurse, Äß „x“." in given
 
@@ -148,11 +148,11 @@ def test_silence_is_heard_without_complaint(perform: Perform) -> None:
     assert (told.record.status, told.record.error) == ("ok", "")
 
 
-def test_secrets_are_in_no_file(perform: Perform, tmp_path: Path) -> None:
+def test_secrets_are_in_no_file(perform: Perform, subject: Subject, tmp_path: Path) -> None:
     perform("a")
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.name == "a.rec.json" for path in files)
-    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
+    assert not [path for path in files if subject.key.encode() in path.read_bytes()]
 
 
 def test_it_can_be_closed_twice(subject: Subject, tmp_path: Path) -> None:

@@ -13,12 +13,13 @@ from launching import a_launch
 from dsbif.errors import ConfigError
 from dsbif.rundir import RunDir
 from dsbif.session.recording import read_recording
+from launch.collect import forget_tasks
 from launch.launchdir import LaunchDir
 from launch.local import alive, orphans, start_detached
 from launch.plan import cases_of
 from launch.processes import read_process
 from launch.progress import launch_progress
-from launch.resume import forget_tasks, resume
+from launch.resume import resume
 
 KILLS = 20
 

@@ -40,6 +40,7 @@ class Manners:
     message; ``no_setup``: what is sent in place of the session's confirmation.
     """
 
+    key: str = KEY
     late_s: float = 0.0
     refusals: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
     refuse_setup: tuple[int, str] | None = None
@@ -128,7 +129,7 @@ class _Running:
             status, headers, body = self._manners.refusals.pop(0)
         elif not request.path.endswith(".GenerativeService.BidiGenerateContent"):
             status, headers, body = 404, {}, request.path
-        elif request.headers.get("x-goog-api-key") != KEY:
+        elif request.headers.get("x-goog-api-key") != self._manners.key:
             status, headers, body = 403, {}, "no such key"
         else:
             self.handshakes.append(101)
@@ -157,7 +158,7 @@ class _Session:
     def __init__(self, socket: ServerConnection, heard: Heard, make_voice: MakeVoice, manners: Manners) -> None:
         self._socket, self._heard, self._make_voice, self._manners = socket, heard, make_voice, manners
         self._to_say: asyncio.Queue[Emission] = asyncio.Queue()
-        self._speaking = self._talked_over = self._gone_away = False
+        self._speaking = self._has_said = self._talked_over = self._gone_away = False
         self._rate = Rate(16_000, 24_000)
         self._open_samples = np.zeros(0, np.float32)
 
@@ -220,20 +221,22 @@ class _Session:
                 await self._say(emission.pcm)
             elif isinstance(emission, AgentText):
                 self._speaking = True
-                for start in range(0, len(emission.text), 3):
-                    await self._content(outputTranscription={"text": emission.text[start : start + 3]})
+                text = (" " if self._has_said else "") + emission.text  # a voice's pieces are words
+                self._has_said = True
+                for start in range(0, len(text), 3):
+                    await self._content(outputTranscription={"text": text[start : start + 3]})
             elif isinstance(emission, TurnDone):
                 reason = {"turnCompleteReason": self._manners.turn_reason} if self._manners.turn_reason else {}
                 await self._content(generationComplete=True)
                 await self._content(turnComplete=True, **reason)
-                self._speaking = False
+                self._speaking = self._has_said = False
             elif isinstance(emission, Interrupted):
                 await self._stop()
 
     async def _stop(self) -> None:
         await self._content(interrupted=True)
         await self._content(turnComplete=True)
-        self._speaking = False
+        self._speaking = self._has_said = False
 
     async def _say(self, pcm: Pcm) -> None:
         audio = (np.clip(np.rint(pcm * 32_768), -32_768, 32_767)).astype("<i2").tobytes()
@@ -246,7 +249,7 @@ class _Session:
             blob = {"mimeType": self._manners.mime_type, "data": base64.b64encode(piece).decode()}
             await self._content(modelTurn={"role": "model", "parts": [{"inlineData": blob}]})
             if self._manners.paced:
-                await asyncio.sleep(len(piece) / 48_000)
+                await asyncio.sleep(len(piece) / 96_000)
 
     async def _content(self, **values: Any) -> None:
         await self._send(serverContent=values)

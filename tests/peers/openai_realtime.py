@@ -33,11 +33,12 @@ KEY = "sk-test-5f1d8a"
 class Manners:
     """How the server behaves. Times in seconds; ``…_after_s`` of user audio heard.
 
-    ``refusals``: statuses, headers and bodies of the first handshakes. ``paced``: answers come in real time, and user
-    speech cancels them. ``fault``: an error event's code, type and message. ``goodbye``: close code and reason; code
-    None cuts the line.
+    ``refusals``: statuses, headers and bodies of the first handshakes. ``paced``: answers come bit by bit, at twice
+    their speed, and user speech cancels them. ``fault``: an error event's inside. ``goodbye``: close code and reason;
+    code None cuts the line.
     """
 
+    key: str = KEY
     late_s: float = 0.0
     refusals: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
     update_error: dict[str, Any] | None = None
@@ -122,7 +123,7 @@ class _Running:
             status, headers, body = self._manners.refusals.pop(0)
         elif address.path != "/v1/realtime" or "model" not in parse_qs(address.query):
             status, headers, body = 404, {}, "no such address"
-        elif request.headers.get("Authorization") not in (f"Bearer {KEY}", "Bearer none"):
+        elif request.headers.get("Authorization") not in (f"Bearer {self._manners.key}", "Bearer none"):
             status, headers, body = 401, {}, f"Incorrect API key provided: {request.headers.get('Authorization')}"
         else:
             self.handshakes.append(101)
@@ -242,9 +243,10 @@ class _Session:
             if isinstance(emission, AgentAudio):
                 await self._say(emission.pcm)
             elif isinstance(emission, AgentText) and self._response is not None:
-                for start in range(0, len(emission.text), 3):
-                    self._response["words"] += emission.text[start : start + 3]
-                    await self._delta("response.output_audio_transcript.delta", delta=emission.text[start : start + 3])
+                text = (" " if self._response["words"] else "") + emission.text  # a voice's pieces are words
+                for start in range(0, len(text), 3):
+                    self._response["words"] += text[start : start + 3]
+                    await self._delta("response.output_audio_transcript.delta", delta=text[start : start + 3])
             elif isinstance(emission, TurnDone):
                 await self._end(self._manners.last_status, self._manners.last_details)
             elif isinstance(emission, Interrupted):
@@ -272,7 +274,7 @@ class _Session:
             piece = audio[start : start + self._manners.chunk_bytes]
             await self._delta("response.output_audio.delta", delta=base64.b64encode(piece).decode())
             if self._manners.paced:
-                await asyncio.sleep(len(piece) / 48_000)
+                await asyncio.sleep(len(piece) / 96_000)
 
     async def _end(self, status: str, details: dict[str, Any]) -> None:
         if self._response is None:

@@ -98,13 +98,16 @@ class Cluster:
         wait_until(self._all_idle, "the nodes are idle")
 
     def stop(self) -> None:
-        """Stop what it runs, then its daemons, by their pids."""
-        try:
-            self.call("scancel", "--user=root")
-            wait_until(lambda: not self.queue(), "the jobs have ended")
-        finally:
-            for path in sorted((self.folder / "run").glob("*.pid"), reverse=True):
-                _signal(int(path.read_text()), signal.SIGTERM)
+        """Stop the daemons by their pids, and whatever they still ran."""
+        self._end("slurmctld")  # before the nodes, else it would see them fail and queue their jobs again
+        for n in range(1, self.nodes + 1):
+            self.lose_node(f"n{n}")
+        self._end("munged")
+
+    def _end(self, program: str) -> None:
+        pid = int((self.folder / "run" / f"{program}.pid").read_text())
+        _signal(pid, signal.SIGTERM)
+        wait_until(lambda: _state(pid) in ("", "Z"), f"{program} has ended")
 
     def lose_node(self, node: str) -> None:
         """As if the machine had lost its power: its daemon and whatever ran on it are gone at once."""
@@ -193,11 +196,20 @@ def _all_pids() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
-def _parent(pid: int) -> int:
+def _stat(pid: int) -> list[str]:
+    """State, parent and so on, as the kernel tells; empty where there is no such process."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return 0
+        return []
+
+
+def _parent(pid: int) -> int:
+    return int((_stat(pid) or ["", "0"])[1])
+
+
+def _state(pid: int) -> str:
+    return (_stat(pid) or [""])[0]
 
 
 def _command(pid: int) -> str:

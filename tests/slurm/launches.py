@@ -48,7 +48,7 @@ class Place:
     def call(self, *words: str, status: int = 0) -> str:
         """What a command prints; its exit status is the test's."""
         process = self.start(*words)
-        printed, _ = process.communicate(timeout=300)
+        printed, _ = process.communicate(timeout=600)
         assert process.returncode == status, printed
         return printed
 

@@ -25,9 +25,23 @@ def _options() -> list[str]:
     return [f"{group}={path.stem}" for group in groups for path in sorted((CONF_DIR / group).glob("*.yaml"))]
 
 
+_GIVEN = {
+    "model=openai_realtime": ("model.model=m", "model.base_url=http://127.0.0.1:9/v1"),
+    "model=websocket": ("model.url=ws://127.0.0.1:9",),
+}
+"""What an option leaves to its user."""
+
+
 @pytest.mark.parametrize("option", _options())
 def test_every_option_of_every_group_composes(option: str) -> None:
-    assert isinstance(composed(option), RunConfig)
+    assert isinstance(composed(option, *_GIVEN.get(option, ())), RunConfig)
+
+
+@pytest.mark.parametrize("option", list(_GIVEN))
+def test_what_must_be_given_is_named(option: str) -> None:
+    wanted = ", ".join(sorted(word.partition("=")[0] + "=…" for word in _GIVEN[option]))
+    with pytest.raises(ConfigError, match=f"{wanted} must be given"):
+        composed(option)
 
 
 @pytest.mark.parametrize("path", sorted(CONF_DIR.rglob("*.yaml")), ids=lambda path: path.stem)
