@@ -97,17 +97,16 @@ class FreezeOmniSession:
     """One conversation; made by ``FreezeOmni.open``."""
 
     def __init__(self, settings: FreezeOmniSettings, peer: Peer) -> None:
-        import socketio
-
         self._settings, self._peer = settings, peer
         self._rate = Rate(SAMPLE_RATE_HZ, _HEARS_HZ)
         self._heard = np.zeros(0, np.float32)
         self._player = Player()
+        self._gone: type[Exception] = package("socketio.exceptions", "freeze").SocketIOError
         self._prompted = asyncio.Event()
         self._recording = False
         self._closed = False
         self._out: asyncio.Queue[Emission | Exception] = asyncio.Queue()
-        self._client: Any = socketio.AsyncClient(
+        self._client = package("socketio", "freeze").AsyncClient(
             reconnection=False,  # a new connection would have heard nothing
             ssl_verify=settings.tls_verify,
             handle_sigint=False,
@@ -147,7 +146,7 @@ class FreezeOmniSession:
             await self._confirmed(asyncio.create_task(self._prompted.wait()))
             # The server's acknowledgement comes when its handler is through: what it hears from then on counts.
             await self._confirmed(asyncio.create_task(self._client.call("recording-started", timeout=limit_s)))
-        except asyncio.TimeoutError:
+        except asyncio.TimeoutError:  # noqa: UP041 - another class than TimeoutError in Python 3.10
             raise self._unready() from None
         except Exception as error:  # noqa: BLE001 - the client, the socket and the system each have errors of their own
             raise self._fault() or self._peer.unopened(error) from None
@@ -166,7 +165,7 @@ class FreezeOmniSession:
             emission = fault.result()
             raise emission if isinstance(emission, Exception) else AgentError(f"{self._peer.name} spoke too early.")
         if step not in done:
-            raise asyncio.TimeoutError
+            raise asyncio.TimeoutError  # noqa: UP041
         step.result()
 
     def _fault(self) -> AgentError | None:
@@ -183,15 +182,13 @@ class FreezeOmniSession:
 
     async def send(self, pcm: Pcm) -> None:
         """Send the user's next samples, float32 [n]; they leave in pieces of 160 ms."""
-        from socketio.exceptions import SocketIOError
-
         self._player.sent(len(pcm))
         self._heard = np.concatenate([self._heard, self._rate.push(pcm)])
         while len(self._heard) >= _PIECE_SAMPLES:
             piece = to_pcm16(self._heard[:_PIECE_SAMPLES])
             self._heard = self._heard[_PIECE_SAMPLES:]
             # Where the connection is gone, the reader tells why: what the server said last is still to be read.
-            with contextlib.suppress(SocketIOError):
+            with contextlib.suppress(self._gone):
                 await self._client.emit("audio", json.dumps({"sample_rate": _HEARS_HZ, "audio": list(piece)}))
 
     def _audio(self, data: object = None) -> None:

@@ -1,7 +1,8 @@
 """Freeze-Omni's demo server on loopback, by Socket.IO and TLS, strict about what it is sent.
 
 As the real one: sound goes out only in answer to ``audio`` events, a piece each; ``stop_tts`` comes when recording
-starts and before each answer; a place stays taken for a while after its user has gone. ``Manners`` says how it misbehaves.
+starts and before each answer; a place stays taken for a while after its user has gone. ``Manners`` says how it
+misbehaves.
 """
 
 import asyncio
@@ -97,7 +98,9 @@ class _Running:
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[int]:
-        self._server = socketio.AsyncServer(async_mode="aiohttp", cors_allowed_origins="*")
+        # One event after the other: handlers side by side would mix the frames of their answers.
+        options = {"async_mode": "aiohttp", "cors_allowed_origins": "*", "async_handlers": False}
+        self._server = socketio.AsyncServer(**options)
         for name, handler in (
             ("connect", self._connect),
             ("disconnect", self._disconnect),
@@ -107,6 +110,7 @@ class _Running:
         ):
             self._server.on(name, handler)
         self._server.on("*", self._unknown)
+        self._stopped = asyncio.Event()
         app = web.Application(middlewares=[self._admit])
         self._server.attach(app)
         runner = web.AppRunner(app, shutdown_timeout=1)
@@ -116,6 +120,7 @@ class _Running:
         try:
             yield runner.addresses[0][1]
         finally:
+            self._stopped.set()
             await self._server.shutdown()
             await runner.cleanup()
 
@@ -162,7 +167,7 @@ class _Running:
         await self._server.emit("stop_tts", to=sid)
         await self._server.emit("stop_tts", to=sid)
         if self._manners.deaf_to_start:
-            await asyncio.sleep(30)
+            await self._stopped.wait()
         user.heard.started = True
 
     async def _audio(self, sid: str, data: str) -> None:
