@@ -120,7 +120,8 @@ def test_a_certificate_that_nobody_knows_is_refused_unless_the_configuration_say
 
 def test_stopping_an_answer_that_plays_is_an_interruption() -> None:
     """The answer of 6 s came in one piece at the fifth event; at the seventh the server stops it."""
-    got, _ = run(Manners(chunk_bytes=None, stop_after=7), seconds=6.0, sound=TURN)
+    with freeze_omni_peer(partial(ToneVoice, seconds=6.0), Manners(chunk_bytes=None, stop_after=7)) as peer:
+        got = talk(agent(peer), TURN, lambda talk: bool(talk.of(Interrupted)))
     assert got.of(Interrupted) == [Interrupted("stop_tts")]
     told = json.loads(got.note("interrupted"))
     assert told["delivered_ms"] == 6000
