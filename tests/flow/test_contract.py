@@ -25,7 +25,6 @@ from dsbif.rundir import RunDir
 from dsbif.session.recording import Recording, read_recording
 from dsbif.spans import Span
 
-SECRET = "sk-contract-5f1d8a"
 KEYS = ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
 TURN_S = 0.64
 PACING = (
@@ -50,9 +49,11 @@ Perform = Callable[..., dict[str, Told]]
 @pytest.fixture(scope="module", params=list(SUBJECTS))
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     before = {key: os.environ.get(key) for key in KEYS}
-    os.environ.update(dict.fromkeys(KEYS, SECRET))
     with SUBJECTS[request.param](partial(ToneVoice, seconds=1.2)) as subject:
+        os.environ.update(dict.fromkeys(KEYS, subject.key))
         yield subject
+        if subject.wire is not None:
+            assert [session.faults for session in subject.wire] == [[]] * len(subject.wire)
     for key, value in before.items():
         os.environ.pop(key) if value is None else os.environ.update({key: value})
 
