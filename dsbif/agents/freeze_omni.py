@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dsbif.agents.freeze_omni_player import Player
 from dsbif.agents.sockets import Peer, check_url, package
-from dsbif.agents.wire import Pcm16Reader, Rate, to_pcm16
+from dsbif.agents.wire import Rate, to_pcm16
 from dsbif.errors import AgentBusyError, AgentError, AgentLostError
-from dsbif.session.agent import AgentAudio, AgentFacts, Emission, Interrupted, Note
+from dsbif.session.agent import AgentAudio, AgentFacts, Emission, Interrupted
 from dsbif.session.pcm import SAMPLE_RATE_HZ
 
 if TYPE_CHECKING:
@@ -228,39 +229,3 @@ class FreezeOmniSession:
             with contextlib.suppress(Exception):
                 await self._client.disconnect()
             self._out.put_nowait(AgentLostError("closed"))
-
-
-class Player:
-    """What of the sound that came has been heard, told by samples: the user's channel never stops; pure."""
-
-    def __init__(self) -> None:
-        self._reader = Pcm16Reader()
-        self._now = 0
-        self._until = 0
-        self._delivered = 0
-
-    def sent(self, samples: int) -> None:
-        """So much of the user's channel has gone by."""
-        self._now += samples
-
-    def audio(self, data: bytes) -> Pcm:
-        """The next bytes, of 16-bit samples; returns those that are whole, float32 [n]."""
-        pcm = self._reader.push(data)
-        if self._until <= self._now:
-            self._delivered = 0
-        self._until = max(self._until, self._now) + len(pcm)
-        self._delivered += len(pcm)
-        return pcm
-
-    def stop(self) -> Note | None:
-        """Forget what has not been heard; says what was cut, None where nothing was playing."""
-        self._reader.clear()
-        rest, self._until = self._until - self._now, min(self._until, self._now)
-        if rest <= 0:
-            return None
-        told = {"why": "stop_tts", "delivered_ms": _ms(self._delivered), "played_ms": _ms(self._delivered - rest)}
-        return Note("interrupted", json.dumps(told))
-
-
-def _ms(samples: int) -> int:
-    return round(1000 * samples / SAMPLE_RATE_HZ)

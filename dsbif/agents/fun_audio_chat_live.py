@@ -28,6 +28,9 @@ from dsbif.session.agent import AgentAudio, AgentText, Emission, Interrupted, No
 if TYPE_CHECKING:
     from dsbif.session.pcm import Pcm
 
+_MESSAGE_SAMPLES = 4800
+"""0.2 s: encoding a second takes 22 ms on a slow core, and other sessions' frames are due meanwhile."""
+
 
 class FunAudioChatLive:
     """A connection for each session.
@@ -57,8 +60,7 @@ class FunAudioChatLive:
         rendered = prompt_of(settings, prompt)
         socket: Any = None
         try:
-            chosen = options(settings.base_url)
-            socket = await connect(url_of(settings), open_timeout=settings.open_timeout_s, **chosen)
+            socket = await connect(url_of(settings), **options(settings.base_url), open_timeout=settings.open_timeout_s)
             check_handshake(await asyncio.wait_for(socket.recv(), settings.open_timeout_s), self._peer)
             await socket.send(prompt_message(rendered))
         except BaseException as error:
@@ -83,6 +85,7 @@ class FunAudioChatSession:
         self._answer = _Answer(settings)
         self._turn: list[Pcm] | None = []
         self._started = False
+        self._ended_as: str | None = None
         self._sent_samples = 0
         self._out: asyncio.Queue[Emission | Exception] = asyncio.Queue()
         self._out.put_nowait(prompt)
@@ -94,15 +97,15 @@ class FunAudioChatSession:
     async def send(self, pcm: Pcm) -> None:
         """Take the user's next samples, float32 [n]; between turns, sound begins a turn and silence is nothing."""
         self._sent_samples += len(pcm)
-        if self._turn is None:
-            if not np.any(pcm):
-                return
+        if self._turn is None and np.any(pcm):
             self._turn = []
             self._started = True
             if self._answer.cut(self._sent_samples):
                 self._out.put_nowait(Interrupted("start"))
             self._begin(self._start())
-        self._turn.append(pcm)
+        if self._turn is not None:
+            self._turn.append(pcm)
+        self._tell_end()
 
     async def user_finished(self) -> None:
         """The turn's last sample has been given; it goes to the server, and an answer is asked for."""
@@ -113,7 +116,12 @@ class FunAudioChatSession:
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._out.put_nowait(error)
 
     async def _start(self) -> None:
         async with self._sending:
@@ -126,14 +134,18 @@ class FunAudioChatSession:
                 await self._answer.over.wait()
                 await asyncio.sleep(self._settings.settle_s)
             async with self._sending:
-                for message in audio_messages(pcm):
+                for message in audio_messages(pcm, _MESSAGE_SAMPLES):
                     await self._send(message)
+                    await asyncio.sleep(0)
                 await asyncio.sleep(self._settings.settle_s)
                 self._answer.ask()
                 await self._send(PAUSE)
             await self._answer.wait()
-            self._end()
+            if rest := self._answer.words.flush():
+                self._out.put_nowait(AgentText(rest))
             self._answer.over.set()
+            self._ended_as = "quiet" if self._answer.content else "no-answer"
+            self._tell_end()
 
     async def _send(self, message: bytes) -> None:
         from websockets.exceptions import ConnectionClosed
@@ -160,11 +172,11 @@ class FunAudioChatSession:
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who listens must hear of it
             self._out.put_nowait(error)
 
-    def _end(self) -> None:
-        """Nothing has come for a while."""
-        if rest := self._answer.words.flush():
-            self._out.put_nowait(AgentText(rest))
-        self._out.put_nowait(TurnDone("quiet" if self._answer.content else "no-answer"))
+    def _tell_end(self) -> None:
+        """An answer that is over is complete when it has been heard."""
+        if self._ended_as is not None and not self._answer.playing(self._sent_samples):
+            self._out.put_nowait(TurnDone(self._ended_as))
+            self._ended_as = None
 
     async def emissions(self) -> AsyncIterator[Emission]:
         """What arrives, as it arrives.
@@ -192,10 +204,7 @@ class FunAudioChatSession:
 
 
 class _Answer:
-    """Whether an answer is still coming: it is over when nothing has come for ``content_timeout_s``.
-
-    ``content``: whether anything of it came. ``over``: set before the first and after each.
-    """
+    """An answer: it is over when nothing has come for a while. ``content``: whether anything of it has come."""
 
     def __init__(self, settings: FunAudioChatSettings) -> None:
         self._settings = settings
@@ -213,11 +222,15 @@ class _Answer:
         if isinstance(emission, AgentAudio):
             self._until_samples = max(self._until_samples, now_samples) + len(emission.pcm)
 
+    def playing(self, now_samples: int) -> bool:
+        """Whether something of it is still to be heard."""
+        return self._until_samples > now_samples
+
     def cut(self, now_samples: int) -> bool:
-        """The user speaks again; whether that cuts an answer short. What is queued counts as forgotten."""
-        playing = self._until_samples > now_samples
+        """The user speaks again; whether that cuts an answer short, of which something has come."""
+        playing = self.playing(now_samples)
         self._until_samples = min(self._until_samples, now_samples)
-        return playing or not self.over.is_set()
+        return playing or (self.content and not self.over.is_set())
 
     def ask(self) -> None:
         """An answer is about to be asked for."""

@@ -38,14 +38,17 @@ def prompt_message(prompt: str) -> bytes:
     return bytes([_METADATA]) + json.dumps({"system_prompt": prompt}, ensure_ascii=False).encode()
 
 
-def audio_messages(pcm: Pcm) -> Iterator[bytes]:
-    """Float32 [n] as one Ogg/Opus stream, a second a message; silence follows up to a whole packet, 10 ms at least."""
+def audio_messages(pcm: Pcm, message_samples: int = SAMPLE_RATE_HZ) -> Iterator[bytes]:
+    """Float32 [n] as one Ogg/Opus stream; silence follows up to a whole packet, 10 ms at least.
+
+    ``message_samples``: what goes into a message, in whole packets. Few large ones spare the server work.
+    """
     writer = package("sphn", "live").OpusStreamWriter(SAMPLE_RATE_HZ)
     packets = -(-(len(pcm) + _DELAY_SAMPLES) // _PACKET_SAMPLES)
     padded = np.zeros(packets * _PACKET_SAMPLES, np.float32)
     padded[: len(pcm)] = pcm
-    for start in range(0, len(padded), SAMPLE_RATE_HZ):
-        data = writer.append_pcm(padded[start : start + SAMPLE_RATE_HZ])
+    for start in range(0, len(padded), message_samples):
+        data = writer.append_pcm(padded[start : start + message_samples])
         if data is not None and len(data):
             yield bytes([_AUDIO]) + bytes(data)
 

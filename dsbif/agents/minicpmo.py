@@ -199,4 +199,4 @@ class _Answer:
     @property
     def text(self) -> str:
         """Its words: the server's own summing up, where it gave one."""
-        return self._words if self._whole is None else self._whole
+        return (self._words if self._whole is None else self._whole).strip()

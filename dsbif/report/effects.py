@@ -4,24 +4,27 @@ Conventions
 -----------
 * A gap is a difference of shares in percentage points, from counts and never from rounded percentages:
   Entailment Gap = L1 − L2, Redundancy Gain = L3 − L2, Role Tax = L3 − L1.
-* Its interval is Newcombe's. Its p is an exact McNemar test over pairs, the same conversation at both levels, with
-  Holm's correction over all gaps of one table. A pair with an unscored side is in no test, and is counted.
+* Gaps are over pairs, the same role, probe and instance at both levels. A pair with a side that is unscored or was not
+  run is left out, and counted. On complete data a gap is the difference of the two levels' IAS.
+* The interval is Newcombe's for pairs; p is an exact McNemar test, with Holm's correction over all gaps of one table.
 * A level that was not run is said to be missing; nothing stands in for it.
-* The per-role gap is over all of a role's cells, the matched table over C1 and C4, instances 1 to 4, whose user audio
-  is byte-identical for R1, R2 and R3, at every level but L4b.
+* The per-role gap is over all of a role's cells. The matched table is over C1 and C4, instances 1 to 4, whose user
+  audio is byte-identical for R1, R2 and R3, at every level but L4b; a stream counts where all its roles are scored.
 
 Source: DSB-IFEval, effects and matched audio; interval and tests are ours.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from dsbif.bench.actions import HEADLINE
+from dsbif.bench.grid import MATCHED_INSTANCES, MATCHED_PROBES, MATCHED_ROLES
 from dsbif.bench.levels import Level
-from dsbif.errors import ConfigError
-from dsbif.report.aggregate import Summary, share_of
-from dsbif.report.stats import Share, difference_interval, holm, mcnemar
+from dsbif.report.aggregate import Summary
+from dsbif.report.alike import by_model, check_alike, notes
+from dsbif.report.pairs import Pairs, pair
+from dsbif.report.ranking import Ranking
+from dsbif.report.stats import Share, holm
 from dsbif.score.rows import ResultRow
 
 GAPS = {
@@ -29,64 +32,52 @@ GAPS = {
     "Redundancy Gain": (Level.L3, Level.L2),
     "Role Tax": (Level.L3, Level.L1),
 }
-MATCHED_ROLES = ("R1", "R2", "R3")
-MATCHED_PROBES = ("C1", "C4")
-MATCHED_INSTANCES = (1, 2, 3, 4)
 MATCHED_LEVELS = (Level.L0, Level.L1, Level.L2, Level.L3, Level.L4A)
+_COMPARED = (Level.L1, Level.L2, Level.L3)
+_Levels = Mapping[Level, Summary]
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A difference between two levels of one model.
+    """A difference between two levels of one model, over ``headline``, ``all`` or one role.
 
-    ``points``: percentage points, None where ``missing`` names levels that were not run or not scored at all.
-    ``only_first`` and ``only_second``: pairs that passed at one level alone; ``p`` is corrected.
+    ``missing``: why there is none ("L1 missing", "L2 unscored"). ``p`` is corrected over the table it stands in.
     """
 
     model: str
     name: str
-    aggregate: str
-    first: Share
-    second: Share
-    points: float | None
-    interval_points: tuple[float, float] | None
-    pairs: int
-    unpaired: int
-    only_first: int
-    only_second: int
+    over: str
+    pairs: Pairs
+    missing: tuple[str, ...]
     p: float | None
-    missing: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RoleGap:
-    """The Entailment Gap of one role, over all of its cells."""
-
-    model: str
-    role: str
-    first: Share
-    second: Share
-    points: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """One role on the audio that it shares with two others."""
+    """One role on the audio that it shares; ``left_out`` streams are not scored for every role of ``roles``."""
 
     model: str
     role: str
     share: Share
     levels: tuple[str, ...]
+    roles: tuple[str, ...]
+    left_out: int
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Everything that is said across runs."""
+    """Everything that is said across runs.
 
+    ``levels``: one summary a model and level. ``rankings`` are empty where no sweep was made.
+    """
+
+    levels: tuple[Summary, ...]
     gaps: tuple[Gap, ...]
-    roles: tuple[RoleGap, ...]
+    roles: tuple[Gap, ...]
     matched: tuple[Matched, ...]
     missing: tuple[str, ...]
+    notes: tuple[str, ...]
+    rankings: tuple[Ranking, ...] = ()
 
 
 def effects(summaries: Sequence[Summary]) -> Effects:
@@ -95,93 +86,58 @@ def effects(summaries: Sequence[Summary]) -> Effects:
     Raises:
         ConfigError: two runs of one model and level, or runs that were not scored alike.
     """
-    _check_alike(summaries)
-    models = _by_model(summaries)
+    models = by_model(summaries)
+    levels = tuple(summary for found in models.values() for summary in found.values())
+    check_alike(levels)
+    gaps = _corrected([gap for model, found in models.items() for gap in _gaps(model, found)])
+    roles = _corrected([gap for model, found in models.items() for gap in _role_gaps(model, found)])
+    matched = tuple(one for model, found in models.items() for one in _matched(model, found))
     return Effects(
-        gaps=_corrected([gap for model, levels in models.items() for gap in _gaps(model, levels)]),
-        roles=tuple(gap for model, levels in models.items() for gap in _role_gaps(model, levels)),
-        matched=tuple(found for model, levels in models.items() for found in _matched(model, levels)),
-        missing=tuple(line for model, levels in models.items() for line in _missing(model, levels)),
+        levels=levels,
+        gaps=gaps,
+        roles=roles,
+        matched=matched,
+        missing=(
+            *(line for model, found in models.items() for line in _missing(model, found)),
+            *(_left_out(gap) for gap in gaps if gap.pairs.left_out and not gap.missing),
+            *_unmatched(matched),
+        ),
+        notes=tuple(notes(levels)),
     )
 
 
-def _check_alike(summaries: Sequence[Summary]) -> None:
-    how = {
-        "windows": {summary.conditions.windows for summary in summaries},
-        "LISTEN rule": {summary.conditions.listen_rule for summary in summaries},
-        "thresholds": {summary.conditions.thresholds for summary in summaries},
-        "rules version": {row.rules_version for summary in summaries for row in summary.rows},
-    }
-    differing = [f"{name} ({' and '.join(sorted(found))})" for name, found in how.items() if len(found) > 1]
-    if differing:
-        raise ConfigError(
-            f"these runs were not scored alike: they differ in {', '.join(differing)}. Score them again the same way "
-            "(stage=score) before comparing them."
-        )
-
-
-def _by_model(summaries: Sequence[Summary]) -> Mapping[str, Mapping[Level, Summary]]:
-    models: dict[str, dict[Level, Summary]] = {}
-    for summary in summaries:
-        levels = models.setdefault(summary.conditions.model, {})
-        for level in {row.level for row in summary.rows}:
-            if level in levels:
-                raise ConfigError(
-                    f"there are two runs of {summary.conditions.model} at {level}; name one of them, or give the "
-                    "models different names (model.name=…)."
-                )
-            levels[level] = summary
-    return models
-
-
-def _rows(levels: Mapping[Level, Summary], level: Level) -> list[ResultRow]:
-    return [row for row in levels[level].rows if row.level is level] if level in levels else []
-
-
-def _gaps(model: str, levels: Mapping[Level, Summary]) -> Iterable[Gap]:
-    if len({Level.L1, Level.L2, Level.L3} & levels.keys()) < 2:
+def _gaps(model: str, levels: _Levels) -> Iterable[Gap]:
+    if len(levels.keys() & set(_COMPARED)) < 2:
         return
-    for name, (first, second) in GAPS.items():
-        for aggregate in ("headline", "all"):
-            one, two = (_of(aggregate, _rows(levels, level)) for level in (first, second))
-            yield _gap(model, name, aggregate, (first, one), (second, two))
+    for name in GAPS:
+        for over in ("headline", "all"):
+            yield _gap(model, name, over, levels)
 
 
-def _of(aggregate: str, rows: Iterable[ResultRow]) -> list[ResultRow]:
-    return [row for row in rows if aggregate == "all" or row.action in HEADLINE]
+def _role_gaps(model: str, levels: _Levels) -> Iterable[Gap]:
+    if not {Level.L1, Level.L2} <= levels.keys():
+        return
+    for role in sorted({row.role for level in (Level.L1, Level.L2) for row in levels[level].rows}):
+        yield _gap(model, "Entailment Gap", role, levels)
 
 
-def _gap(
-    model: str, name: str, aggregate: str, first: tuple[Level, list[ResultRow]], second: tuple[Level, list[ResultRow]]
-) -> Gap:
-    one, two = share_of(first[1]), share_of(second[1])
-    passed = [{row.conversation_id: row.passed for row in rows} for _, rows in (first, second)]
-    both = sorted(passed[0].keys() & passed[1].keys())
-    pairs = [(passed[0][key], passed[1][key]) for key in both]
-    whole = [(a, b) for a, b in pairs if a is not None and b is not None]
-    only_first, only_second = sum(a and not b for a, b in whole), sum(b and not a for a, b in whole)
-    interval = difference_interval(one, two)
-    return Gap(
-        model=model,
-        name=name,
-        aggregate=aggregate,
-        first=one,
-        second=two,
-        points=_points(one, two),
-        interval_points=None if interval is None else (100 * interval[0], 100 * interval[1]),
-        pairs=len(whole),
-        unpaired=len(passed[0].keys() | passed[1].keys()) - len(whole),
-        only_first=only_first,
-        only_second=only_second,
-        p=mcnemar(only_first, only_second) if whole else None,
-        missing=tuple(str(level) for level, rows in (first, second) if not share_of(rows).n),
+def _gap(model: str, name: str, over: str, levels: _Levels) -> Gap:
+    sides = [(level, _rows(levels, level, over)) for level in GAPS[name]]
+    first, second = ({(row.role, row.probe, row.instance): row.passed for row in rows} for _, rows in sides)
+    pairs = pair(first, second)
+    missing = tuple(
+        f"{level} {'unscored' if rows else 'missing'}"
+        for level, rows in sides
+        if not any(row.passed is not None for row in rows)
     )
+    return Gap(model, name, over, pairs, missing or (() if pairs.n else ("no pair",)), pairs.p)
 
 
-def _points(first: Share, second: Share) -> float | None:
-    if first.share is None or second.share is None:
-        return None
-    return 100 * (first.k * second.n - second.k * first.n) / (first.n * second.n)
+def _rows(levels: _Levels, level: Level, over: str) -> list[ResultRow]:
+    rows = levels[level].rows if level in levels else ()
+    return [
+        row for row in rows if over == "all" or (row.action in HEADLINE if over == "headline" else row.role == over)
+    ]
 
 
 def _corrected(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
@@ -191,38 +147,38 @@ def _corrected(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
     return tuple(replace(gap, p=adjusted.get(index)) for index, gap in enumerate(gaps))
 
 
-def _role_gaps(model: str, levels: Mapping[Level, Summary]) -> Iterable[RoleGap]:
-    if not {Level.L1, Level.L2} <= levels.keys():
+def _matched(model: str, levels: _Levels) -> Iterable[Matched]:
+    there = [level for level in MATCHED_LEVELS if level in levels]
+    streams: dict[tuple[Level, str, int], dict[str, bool | None]] = {}
+    for level in there:
+        for row in levels[level].rows:
+            if row.role in MATCHED_ROLES and row.probe in MATCHED_PROBES and row.instance in MATCHED_INSTANCES:
+                streams.setdefault((level, row.probe, row.instance), {})[row.role] = row.passed
+    roles = tuple(role for role in MATCHED_ROLES if any(role in found for found in streams.values()))
+    if len(roles) < 2:
         return
-    one, two = _rows(levels, Level.L1), _rows(levels, Level.L2)
-    for role in sorted({row.role for row in (*one, *two)}):
-        first, second = (share_of(row for row in rows if row.role == role) for rows in (one, two))
-        yield RoleGap(model, role, first, second, _points(first, second))
+    whole = [found for found in streams.values() if all(found.get(role) is not None for role in roles)]
+    for role in roles:
+        share = Share(sum(bool(found[role]) for found in whole), len(whole))
+        yield Matched(model, role, share, tuple(map(str, there)), roles, len(streams) - len(whole))
 
 
-def _matched(model: str, levels: Mapping[Level, Summary]) -> Iterable[Matched]:
-    there = tuple(level for level in MATCHED_LEVELS if level in levels)
-    for role in MATCHED_ROLES:
-        rows = [
-            row
-            for level in there
-            for row in _rows(levels, level)
-            if row.role == role and row.probe in MATCHED_PROBES and row.instance in MATCHED_INSTANCES
-        ]
-        if rows:
-            yield Matched(model, role, share_of(rows), tuple(map(str, there)))
-
-
-def _missing(model: str, levels: Mapping[Level, Summary]) -> Iterable[str]:
-    absent = [str(level) for level in (Level.L1, Level.L2, Level.L3) if level not in levels]
-    if len(absent) == 1:
+def _missing(model: str, levels: _Levels) -> Iterable[str]:
+    if absent := [str(level) for level in Level if level not in levels]:
         yield f"{model}: {', '.join(absent)} missing"
-    for level, summary in sorted(levels.items()):
-        unscored = sum(row.passed is None for row in summary.rows if row.level is level)
-        if unscored:
-            yield f"{model} at {level}: {unscored} cases unscored, in no figure"
+    for level, summary in levels.items():
+        if summary.unscored:
+            yield f"{model} at {level}: {len(summary.unscored)} of {summary.n_expected} unscored, in no figure"
 
 
-def effects_json(found: Effects) -> dict[str, Any]:
-    """All of it for other tools; shares as k and n, gaps in percentage points."""
-    return asdict(found)
+def _left_out(gap: Gap) -> str:
+    left_out = f"{gap.pairs.left_out} left out for want of a side"
+    return f"{gap.model}, {gap.name} over {gap.over}: {gap.pairs.n} pairs, {left_out}"
+
+
+def _unmatched(matched: Sequence[Matched]) -> Iterable[str]:
+    for one in {one.model: one for one in matched}.values():
+        if absent := [role for role in MATCHED_ROLES if role not in one.roles]:
+            yield f"{one.model}, shared audio: {' and '.join(absent)} missing"
+        if one.left_out:
+            yield f"{one.model}, shared audio: {one.left_out} left out, not scored for all of {', '.join(one.roles)}"

@@ -1,18 +1,28 @@
-"""Tables across runs for a terminal and a log file. Renderables only; nothing is printed here."""
+"""Effects across runs as tables for a terminal and as JSON. Renderables only; nothing is printed here."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from dsbif.errors import ConfigError
-from dsbif.report.aggregate import Summary
-from dsbif.report.effects import Effects, Gap, Matched, RoleGap, effects
+from dsbif.report.aggregate import Summary, summary_json
+from dsbif.report.effects import Effects, Gap, Matched, effects
+from dsbif.report.ranking import Ranking, ranking_json
+from dsbif.report.stats import Share
+from dsbif.score.sweep import POINTS
+
+_GAPS = "Effects of the prompt in points of IAS (p: McNemar over pairs, Holm over all)"
+_ROLES = "Entailment Gap by role, all actions (p: McNemar over pairs, Holm over all)"
+_FIGURES = ("from", "to", "points", "95 % interval", "p")
+_MATCHED = "IAS on byte-identical audio: C1 and C4, instances 1 to 4"
+_SWEEP = f"Ranking by Entailment Gap over the sweep's {len(POINTS)} thresholds: Kendall's tau"
 
 
 def effects_tables(found: Effects) -> list[RenderableType]:
-    """Gaps, gaps by role, shared audio, and what is missing; a table without rows is left out."""
+    """Gaps, gaps by role, shared audio, the sweep, and what is missing; a table without rows is left out."""
     parts: list[RenderableType] = []
     if found.gaps:
         parts += [Text(""), _gaps(found.gaps)]
@@ -20,8 +30,11 @@ def effects_tables(found: Effects) -> list[RenderableType]:
         parts += [Text(""), _roles(found.roles)]
     if found.matched:
         parts += [Text(""), _matched(found.matched)]
-    parts += [Text(line, style="dim") for line in found.missing]
-    return parts
+    lines = [*found.missing, *found.notes]
+    if found.rankings:
+        parts += [Text(""), _rankings(found.rankings)]
+        lines.insert(0, "only wait and yield latency touch the headline: 15 of the sweep's thresholds can differ there")
+    return [*parts, Text("\n".join(lines), style="dim")] if lines else parts
 
 
 def compared(summaries: Sequence[Summary]) -> list[RenderableType]:
@@ -29,7 +42,7 @@ def compared(summaries: Sequence[Summary]) -> list[RenderableType]:
     try:
         return effects_tables(effects(summaries))
     except ConfigError as error:
-        return [Text(""), Text(f"no effects are shown: {error}")]
+        return [Text(f"\nno effects are shown: {error}")]
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
@@ -42,49 +55,99 @@ def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
 
 
 def _gaps(gaps: Sequence[Gap]) -> Table:
-    title = "Effects of the prompt in points of IAS (p: McNemar over pairs, Holm over all)"
-    table = _table(title, ("", "IAS"), ("from", "to", "points", "95 % interval", "p"))
-    last = None
+    table = _table(_GAPS, ("", "IAS"), _FIGURES)
+    model = name = ""
     for gap in gaps:
-        if gap.model != last:
+        if gap.model != model:
             table.add_row(Text(gap.model, style="bold"))
-        last = gap.model
-        table.add_row(gap.name, gap.aggregate, *_gap_cells(gap))
+            name = ""
+        table.add_row(gap.name if gap.name != name else "", gap.over, *_gap_cells(gap))
+        model, name = gap.model, gap.name
+    return table
+
+
+def _roles(gaps: Sequence[Gap]) -> Table:
+    table = _table(_ROLES, ("model", "role"), _FIGURES)
+    model = ""
+    for gap in gaps:
+        table.add_row(gap.model if gap.model != model else "", gap.over, *_gap_cells(gap))
+        model = gap.model
     return table
 
 
 def _gap_cells(gap: Gap) -> tuple[str, ...]:
-    if gap.points is None or gap.interval_points is None:
-        return "", "", "", f"{' and '.join(gap.missing)} missing", ""
-    low, high = gap.interval_points
+    found = gap.pairs
+    if gap.missing or found.points is None or found.interval_points is None:
+        return "", "", "", " and ".join(gap.missing), ""
+    low, high = found.interval_points
     return (
-        f"{gap.second.k}/{gap.second.n}", f"{gap.first.k}/{gap.first.n}", f"{gap.points:+.1f}",
+        f"{found.second.k}/{found.n}", f"{found.first.k}/{found.n}", f"{found.points:+.1f}",
         f"{low:+.1f} … {high:+.1f}", "–" if gap.p is None else f"{gap.p:.3f}",
     )  # fmt: skip
 
 
-def _roles(gaps: Sequence[RoleGap]) -> Table:
-    models = list(dict.fromkeys(gap.model for gap in gaps))
-    table = _table("Entailment Gap by role, all actions: points (passed at L1 and L2 of n)", ("role",), models)
-    cells = {(gap.role, gap.model): gap for gap in gaps}
-    for role in sorted({gap.role for gap in gaps}):
-        table.add_row(role, *(_role_cell(cells.get((role, model))) for model in models))
-    return table
-
-
-def _role_cell(gap: RoleGap | None) -> str:
-    if gap is None or gap.points is None:
-        return "–"
-    of = f"of {gap.first.n}" if gap.first.n == gap.second.n else f"of {gap.first.n} and {gap.second.n}"
-    return f"{gap.points:+.1f} ({gap.first.k}, {gap.second.k} {of})"
-
-
 def _matched(found: Sequence[Matched]) -> Table:
-    title = "IAS on byte-identical audio: C1 and C4, instances 1 to 4"
-    table = _table(title, ("model", "levels", "role"), ("k/n, 95 % interval",))
+    table = _table(_MATCHED, ("model", "levels", "role"), ("k/n, 95 % interval",))
     last = None
     for one in found:
         head = (one.model, " ".join(one.levels)) if one.model != last else ("", "")
         last = one.model
         table.add_row(*head, one.role, str(one.share))
     return table
+
+
+def _rankings(found: Sequence[Ranking]) -> Table:
+    table = _table(_SWEEP, ("IAS",), ("mean", "median", "min", "max", "sd", "1st kept", "1st, 2nd", "order", "all tie"))
+    for one in found:
+        cells = ["–"] * 8
+        if one.figures:
+            kept = (one.kept_first, one.kept_two, one.kept_order)
+            cells = [*(f"{value:.3f}" for value in one.figures.values()), *(f"{n}/{len(one.taus)}" for n in kept)]
+        table.add_row(one.aggregate, *cells, str(one.taus.count(None)))
+    return table
+
+
+def effects_json(found: Effects) -> dict[str, Any]:
+    """All of it for other tools: shares as k and n, gaps in percentage points.
+
+    ``levels`` holds the ``summary.json`` of every model and level, PAS, Conflict Profile and SafetyOverride included.
+    """
+    return {
+        "levels": [summary_json(summary) for summary in found.levels],
+        "gaps": [_gap_json(gap) for gap in found.gaps],
+        "roles": [_gap_json(gap) for gap in found.roles],
+        "matched": [
+            {"model": one.model, "role": one.role, **_share_json(one.share), "levels": list(one.levels),
+             "left_out": one.left_out}
+            for one in found.matched
+        ],
+        "sweep": [ranking_json(one) for one in found.rankings],
+        "missing": list(found.missing),
+        "notes": list(found.notes),
+    }  # fmt: skip
+
+
+def _gap_json(gap: Gap) -> dict[str, Any]:
+    found = gap.pairs
+    return {
+        "model": gap.model,
+        "name": gap.name,
+        "over": gap.over,
+        "first": _share_json(found.first),
+        "second": _share_json(found.second),
+        "points": found.points,
+        "interval_points": found.interval_points,
+        "pairs": {
+            "both": found.both,
+            "only_first": found.only_first,
+            "only_second": found.only_second,
+            "neither": found.neither,
+            "left_out": found.left_out,
+        },
+        "p": gap.p,
+        "missing": list(gap.missing),
+    }
+
+
+def _share_json(share: Share) -> dict[str, int]:
+    return {"k": share.k, "n": share.n}

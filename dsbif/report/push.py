@@ -1,21 +1,33 @@
 """Runs that were tracked offline, uploaded to Weights & Biases later, from a machine that reaches it.
 
-W&B's own ``wandb sync`` does it: it goes on where an upload was cut off and skips what it has uploaded. A run that was
-scored again was logged again under the same id; only the newest log is uploaded, since logs of one id do not merge.
+W&B's own ``wandb sync`` does it: it goes on where an upload was cut off and skips what it has uploaded. It notes a log
+as uploaded, and ends well, also where a file of it was refused or is gone; its own log says so, and decides here. A run
+that was scored again was logged again under the same id; only the newest log is uploaded: logs of one id do not merge.
+Uploading a log twice gives the same run: lines and files have their places in it.
 """
 
+import importlib.util
+import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from dsbif.errors import ConfigError
+from dsbif.files import sha256_of, write_text
 
 _PATIENCE_S = 1800.0
 _SHOWN = 3
-_KEY = re.compile(r"[0-9A-Za-z_-]{40,}")
+_MARK = "pushed.sha256"
+_KEY = re.compile(r"[0-9A-Fa-f]{40,}|wandb_v\d+_\w+")
+_RETRIES = {
+    f"WANDB_X_{what}_{setting}": value
+    for what in ("GRAPHQL", "FILE_TRANSFER", "FILE_STREAM")
+    for setting, value in (("RETRY_MAX", "4"), ("RETRY_WAIT_MIN_SECONDS", "1"), ("RETRY_WAIT_MAX_SECONDS", "5"))
+}
+"""The client's own patience is for runs that go on meanwhile: hours. Here somebody waits for the answer."""
 
 
 def offline_log(run_dir: Path) -> Path:
@@ -34,45 +46,80 @@ def offline_log(run_dir: Path) -> Path:
 
 
 def is_pushed(log: Path) -> bool:
-    """Whether W&B's client has noted that it uploaded a log whole."""
-    return any(log.glob("*.wandb.synced"))
+    """Whether a log, as it is, arrived whole. The client's own mark is no proof: it marks what lacks files too."""
+    mark = log / _MARK
+    return mark.is_file() and mark.read_text(encoding="utf-8") == _content(log)
 
 
-def push(log: Path, words: Sequence[str] = ()) -> None:
+def _content(log: Path) -> str:
+    return " ".join(sha256_of(path) for path in sorted(log.glob("*.wandb")))
+
+
+def push(log: Path) -> None:
     """Upload one offline log.
 
-    Args:
-        log: an ``offline-run-…`` folder.
-        words: further words for ``wandb sync``.
-
     Raises:
-        ConfigError: the package is not installed, nobody is logged in, W&B cannot be reached or refuses.
+        ConfigError: the package is not installed, nobody is logged in, W&B cannot be reached or refuses, or a file of
+            the log did not arrive.
     """
-    # Absolute: the client's service works in another folder, and with a relative path it leaves files out unasked.
-    command = [sys.executable, "-m", "wandb", "sync", *words, str(log.resolve())]
+    if importlib.util.find_spec("wandb") is None:
+        raise ConfigError('runs are uploaded by W&B\'s own client: pip install "dsbif[wandb]"')
     home = log.parent.resolve()
-    environment = {
-        **os.environ,
-        "WANDB_DIR": str(home.parent),
-        "WANDB_DATA_DIR": str(home),
-        "WANDB_CACHE_DIR": str(home),
-    }
+    before = set(_own_logs(home))
+    # Absolute: the client's service works in another folder, and with a relative path it leaves files out unasked.
+    said, status = _sync(log.resolve(), home)
+    lost = [line for path in sorted(set(_own_logs(home)) - before) for line in _errors(path)]
+    if status == 0 and not lost and any(log.glob("*.wandb.synced")):
+        write_text(log / _MARK, _content(log))
+        return
+    raise ConfigError(f"{log} is not uploaded: {_why(said, lost)}. The results are untouched.")
+
+
+def _sync(log: Path, home: Path) -> tuple[str, int]:
+    """What the client said, and its exit status."""
+    command = [sys.executable, "-m", "wandb", "sync", "--include-synced", str(log)]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_PATIENCE_S, env=environment,
+            command, capture_output=True, text=True, check=False, timeout=_PATIENCE_S, env=_environment(home),
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise ConfigError(f"{log} was not uploaded within {_PATIENCE_S:g} s; the same command goes on.") from error
-    if done.returncode or not is_pushed(log):
-        raise ConfigError(f"{log} is not uploaded: {_why(done.stdout + done.stderr)}. The files are complete; the same "
-                          "command tries again.")  # fmt: skip
+    return done.stdout + done.stderr, done.returncode
 
 
-def _why(said: str) -> str:
-    """The end of what W&B's client said, without anything that looks like a key."""
-    if "No module named wandb" in said:
-        return 'the package is missing: pip install "dsbif[wandb]"'
-    lines = [line.removeprefix("wandb: ").strip() for line in said.splitlines() if line.startswith("wandb:")]
-    told = "; ".join(line for line in lines[-_SHOWN:] if line) or "wandb sync failed and gave no reason"
-    return _KEY.sub("***", told)
+def _environment(home: Path) -> Mapping[str, str]:
+    place = {"WANDB_DIR": str(home.parent), "WANDB_DATA_DIR": str(home), "WANDB_CACHE_DIR": str(home)}
+    return {**_RETRIES, **os.environ, **place}
+
+
+def _own_logs(home: Path) -> Iterator[Path]:
+    return home.glob("logs/debug-sync*.log")
+
+
+def _errors(path: Path) -> Iterator[str]:
+    """What the client could not do, from its log; an answer that it asked for again is no error yet."""
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            entry = json.loads(line)
+            level, told = entry["level"], str(entry["msg"])
+        except (ValueError, KeyError, TypeError):
+            continue
+        if level == "ERROR" and not told.startswith("api:"):
+            yield told.splitlines()[0]
+
+
+def _why(said: str, lost: list[str]) -> str:
+    """What went wrong and what to do, without anything that looks like a key."""
+    if "api key" in said.lower() and not lost:
+        return "nobody is logged in to W&B; use wandb login, or put WANDB_API_KEY into the environment"
+    if any("/artifacts/staging/" in line and "no such file" in line for line in lost):
+        return (
+            "a table was staged where the run directory lay when it was tracked, and is not there. Put it back, or log "
+            "it here again: stage=score run=PATH tracker=wandb"
+        )
+    lines = lost or [line.removeprefix("wandb: ") for line in said.splitlines() if line.startswith("wandb:")]
+    told = "; ".join(line.strip() for line in lines[-_SHOWN:] if line.strip()) or "wandb sync gave no reason"
+    key = os.environ.get("WANDB_API_KEY")
+    told = told.replace(key, "***") if key else told
+    return f"{_KEY.sub('***', told)}. The same command tries again"

@@ -44,7 +44,7 @@ def track(
     if settings.kind == "none" or settings.mode == "disabled":
         return None
     home = run_dir / "wandb"
-    told = stable_hash([settings.mode, summary_json(summary), [row_line(row) for row in rows]])
+    told = stable_hash([settings.mode, *_where(run_dir), summary_json(summary), [row_line(row) for row in rows]])
     if (home / _TOLD).is_file() and (home / _TOLD).read_text() == told:
         return None
     with _staged_under(home):
@@ -60,13 +60,21 @@ def track(
     return None
 
 
+def _where(run_dir: Path) -> tuple[str, str]:
+    """A log holds absolute paths of what is staged; and every run of a sweep is one of its own, whatever it repeats."""
+    return str(run_dir.resolve()), os.environ.get("WANDB_RUN_ID", "") if os.environ.get("WANDB_SWEEP_ID") else ""
+
+
 @contextmanager
 def _staged_under(home: Path) -> Iterator[None]:
-    """W&B stages media in the home folder by default; a run directory must hold all that is its own."""
+    """W&B stages media in the home folder by default; a run directory must hold all that is its own.
+
+    The folder of W&B's settings stays the user's: it names the server of an installation of one's own.
+    """
     home.mkdir(parents=True, exist_ok=True)
-    names = ("WANDB_DIR", "WANDB_DATA_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_SILENT")
+    names = ("WANDB_DIR", "WANDB_DATA_DIR", "WANDB_CACHE_DIR", "WANDB_SILENT")
     before = {name: os.environ.get(name) for name in names}
-    os.environ.update({name: str(home.resolve()) for name in names[1:4]})
+    os.environ.update({name: str(home.resolve()) for name in names[1:3]})
     os.environ.update({"WANDB_DIR": str(home.parent.resolve()), "WANDB_SILENT": "true"})
     try:
         yield

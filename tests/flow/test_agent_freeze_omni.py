@@ -13,7 +13,8 @@ from peers.freeze_omni import Manners, Peer, freeze_omni_peer
 from peers.talk import Talk, Until, quiet, talk, tone
 from peers.voice import ToneVoice
 
-from dsbif.agents.freeze_omni import FreezeOmni, FreezeOmniSettings, Player
+from dsbif.agents.freeze_omni import FreezeOmni, FreezeOmniSettings
+from dsbif.agents.freeze_omni_player import Player
 from dsbif.agents.systems import target_of
 from dsbif.audio.resample import resample
 from dsbif.errors import AgentBusyError, AgentError, AgentLostError, ConfigError

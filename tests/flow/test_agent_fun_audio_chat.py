@@ -72,7 +72,8 @@ async def _turns(agent: FunAudioChatLive, parts: Sequence[tuple[Pcm, bool, Any]]
                 await session.user_finished()
             async with asyncio.timeout(WAIT_S):
                 while not (until(got) or reader.done()):
-                    await asyncio.sleep(0.01)
+                    await session.send(quiet(0.02))
+                    await asyncio.sleep(0.002)
     finally:
         await session.close()
         await session.close()
@@ -170,7 +171,7 @@ def test_the_servers_summing_up_counts_where_there_is_one() -> None:
 
 def test_silence_and_a_dumb_model_bring_an_empty_reply() -> None:
     with fun_audio_chat_peer(ToneVoice, Manners(dumb=True)) as peer:
-        got = FunAudioChat(settings(base_url=peer.url, answer_timeout_s=0.5)).reply("", quiet(0.5), 0)
+        got = FunAudioChat(settings(base_url=peer.url, answer_timeout_s=2.0)).reply("", quiet(0.5), 0)
     assert (len(got.pcm), got.text) == (0, "")
 
 
@@ -269,10 +270,40 @@ def test_talking_over_an_answer_interrupts_it_and_nothing_of_the_turn_is_lost() 
 def test_an_answer_that_is_still_playing_is_interrupted_too() -> None:
     """It came in a burst, long before it has been heard."""
     with fun_audio_chat_peer(partial(ToneVoice, seconds=20.0), Manners(chunk_bytes=None)) as peer:
+        come = lambda talk: len(talk.sound) >= 480_000  # noqa: E731
         both = lambda talk: len(talk.of(TurnDone)) == 2  # noqa: E731
-        got = turns(FunAudioChatLive(settings(base_url=peer.url)), [(TURN, True, done), (TURN, True, both)])
-    assert got.of(Interrupted) == [Interrupted("start")]
+        got = turns(FunAudioChatLive(settings(base_url=peer.url)), [(TURN, True, come), (TURN, True, both)])
+    assert [emission for emission in got.emissions if isinstance(emission, Interrupted | TurnDone)] == [
+        Interrupted("start"), TurnDone("quiet"), TurnDone("quiet"),
+    ]  # fmt: skip
     assert len(got.sound) >= 2 * 480_000
+
+
+def test_an_answer_is_complete_when_it_has_been_heard() -> None:
+    """A tone of 4 s comes at once, and is over a second later: 4 s of the user's side must have gone by."""
+    with fun_audio_chat_peer(partial(ToneVoice, seconds=4.0), Manners(chunk_bytes=None)) as peer:
+        agent = FunAudioChatLive(settings(base_url=peer.url))
+        quiet_s = asyncio.run(_quiet_until_done(agent))
+    assert quiet_s >= 4.0
+
+
+async def _quiet_until_done(agent: FunAudioChatLive) -> float:
+    """Seconds of silence sent from an answer's sound to its end."""
+    session = await agent.open("", 0)
+    assert isinstance(session, EndPointed)
+    got = Talk()
+    reader = asyncio.create_task(_read(session, got))
+    await session.send(TURN)
+    await session.user_finished()
+    frames = 0
+    async with asyncio.timeout(WAIT_S):
+        while not done(got):
+            await session.send(quiet(0.02))
+            await asyncio.sleep(0.01)
+            frames += bool(got.of(AgentAudio))
+    await session.close()
+    await asyncio.wait_for(reader, WAIT_S)
+    return frames * 0.02
 
 
 def test_live_silence_between_turns_is_nothing_and_a_silent_turn_no_complaint() -> None:

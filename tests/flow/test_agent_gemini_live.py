@@ -202,6 +202,7 @@ def test_each_misbehaviour_is_told_as_what_it_is(manners: Manners, kind: type[Ag
     assert KEY not in str(raised.value)
     assert getattr(raised.value, "retry_after_s", None) == retry_after_s
     assert len(peer.sessions) <= 1, "a session must not be opened again within a case"
+    assert [session.faults for session in peer.sessions if session.faults] == []
 
 
 def test_a_server_that_is_not_there_or_not_trusted_is_lost() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from builders import EnergyWatch, a_case, a_turn
 from peers.openai_realtime import KEY, Manners, Peer, openai_peer
 from peers.talk import Talk, quiet, talk, tone
 from peers.voice import ToneVoice
@@ -18,7 +19,11 @@ from dsbif.audio.wav import quantised
 from dsbif.errors import AgentBusyError, AgentError, AgentLostError, ConfigError
 from dsbif.files import CONF_DIR
 from dsbif.session.agent import AgentAudio, AgentText, Interrupted, LiveAgent, Note, TurnDone
+from dsbif.session.live import LiveDriver
 from dsbif.session.pcm import Pcm
+from dsbif.session.running import Episode, Stage, Take
+from dsbif.session.user import Pacing
+from dsbif.spans import Span
 
 TURN = np.concatenate([tone(0.4), quiet(0.6)])
 
@@ -202,6 +207,7 @@ def test_each_misbehaviour_is_told_as_what_it_is(manners: Manners, kind: type[Ag
     assert KEY not in str(raised.value)
     assert raised.value.__cause__ is None
     assert len(peer.sessions) <= 1, "a session must not be opened again within a case"
+    assert [session.faults for session in peer.sessions if session.faults] == []
 
 
 def test_an_unfinished_answer_is_noted() -> None:
@@ -253,6 +259,36 @@ def test_answers_of_a_server_without_item_ids_stay_apart() -> None:
         got = talk(agent(peer), TURN, done, then=[more])
     assert " ".join(got.words) == "Answer 1. Answer 2."
     assert len(got.sound) == 2 * 9600
+
+
+def _take(peer: Peer) -> Take:
+    """A case of 0.4 s turns through the driver, with the paper's waits made short."""
+    episode = Episode(a_case(turn1=a_turn(9600), turn2=a_turn(9600), window=Span(0, 0.3)), tone(0.4), tone(0.4))
+    pacing = Pacing(0.6, 0.2, 2.0, answer_timeout_s=5.0, final_timeout_s=5.0, flush_s=0.2)
+    takes: list[Take] = []
+    LiveDriver(agent(peer), Stage(pacing, EnergyWatch), takes.append, 1).run([episode])
+    return takes[0]
+
+
+def test_the_driver_waits_for_a_free_session_and_for_answers() -> None:
+    with openai_peer(ToneVoice, Manners(refusals=[(429, {"Retry-After": "0.1"}, "")])) as peer:
+        record = _take(peer).recording
+    assert (record.status, record.error, record.flags) == ("ok", "", ())
+    assert peer.handshakes == [429, 101]
+    assert record.turn2_onset_samples is not None
+    # The answer comes 0.2 s after turn 1, and turn 2 another 0.6 s later: long before the wait of 5 s is over.
+    assert 1.15 * 24_000 < record.turn2_onset_samples < 5 * 24_000
+    assert record.transcript.text == "Answer 1. Answer 2."
+    assert [note.name for note in record.notes] == ["session"]
+    assert peer.sessions[0].samples == len(peer.sessions[0].sound) >= record.turn2_onset_samples + 9600
+
+
+def test_a_session_that_breaks_is_tried_again_afresh_and_then_recorded() -> None:
+    with openai_peer(ToneVoice, Manners(close_after_s=0.3)) as peer:
+        record = _take(peer).recording
+    assert (record.status, record.flags) == ("agent_error", ("retried",))
+    assert record.error == "gpt-realtime closed the connection during the session (1011 internal error)."
+    assert len(peer.sessions) == 2
 
 
 def test_a_missing_key_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:

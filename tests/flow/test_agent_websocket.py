@@ -217,6 +217,7 @@ def test_each_misbehaviour_is_told_as_what_it_is(manners: Manners, kind: type[Ag
         talk(agent(peer.url), TURN, done)
     assert type(raised.value) is kind
     assert len(peer.sessions) <= 1, "a session must not be opened again within a case"
+    assert [session.faults for session in peer.sessions if session.faults] == []
 
 
 @pytest.mark.parametrize(

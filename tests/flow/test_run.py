@@ -201,7 +201,7 @@ def test_several_models_and_levels_stand_beside_each_other(place: Path) -> None:
     done = dsbif(place, "-m", "model=oracle,silent", "level=L0,L2", "role=R4", "run=null")
     assert done.returncode == 0, done.stderr
     table = done.stdout[done.stdout.index("IAS of all runs") :]
-    assert [line.split()[0] for line in table.splitlines() if line.startswith(("oracle", "silent"))] == [
+    assert [line.split()[0] for line in table.splitlines() if line.startswith(("oracle │", "silent │"))] == [
         "oracle", "oracle", "silent", "silent",
     ]  # fmt: skip
     assert len(list(place.glob("runs/oracle-L0-*"))) == 1

@@ -112,3 +112,37 @@ def test_the_same_results_are_logged_once(tmp_path: Path) -> None:
     for _ in range(2):
         assert track(tmp_path / "run", summary, summary.rows, {}, SETTINGS) is None
     assert len(_logged(tmp_path / "run")) == 1
+
+
+def test_the_users_own_settings_of_wandb_stay_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wandb
+
+    seen: list[str | None] = []
+
+    def look(**_: Any) -> None:
+        seen.append(os.environ.get("WANDB_CONFIG_DIR"))
+        raise OSError("seen enough")
+
+    monkeypatch.setattr(wandb, "init", look)
+    monkeypatch.setenv("WANDB_CONFIG_DIR", "/home/me/.config/wandb")
+    summary = _summary()
+    assert track(tmp_path / "run", summary, summary.rows, {}, SETTINGS)
+    assert seen == ["/home/me/.config/wandb"]
+
+
+def test_every_run_of_a_sweep_is_logged_whatever_it_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wandb
+
+    started: list[str] = []
+
+    def start(**_: Any) -> None:
+        started.append(os.environ["WANDB_RUN_ID"])
+        raise OSError("started")
+
+    summary = _summary()
+    assert track(tmp_path / "run", summary, summary.rows, {}, SETTINGS) is None
+    monkeypatch.setattr(wandb, "init", start)
+    monkeypatch.setenv("WANDB_SWEEP_ID", "s")
+    monkeypatch.setenv("WANDB_RUN_ID", "first")
+    assert track(tmp_path / "run", summary, summary.rows, {}, SETTINGS)
+    assert started == ["first"]

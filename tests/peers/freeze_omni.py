@@ -20,7 +20,7 @@ from peers.voice import MakeVoice, Voice
 from pydantic import BaseModel, ConfigDict, Field
 
 from dsbif.agents.wire import Rate
-from dsbif.session.agent import AgentAudio, Emission
+from dsbif.session.agent import AgentAudio, Emission, Interrupted, TurnDone
 from dsbif.session.pcm import FRAME_SAMPLES, Pcm
 
 
@@ -185,9 +185,19 @@ class _Running:
         await self._misbehave(sid, user)
         await self._give(sid, user)
         for emission in user.hear(audio):
-            if isinstance(emission, AgentAudio) and not self._manners.mute:
-                await self._server.emit("stop_tts", to=sid)
+            if self._manners.mute:
+                continue
+            if isinstance(emission, AgentAudio):
+                if not user.speaking:
+                    await self._server.emit("stop_tts", to=sid)
+                user.speaking = True
                 user.say(emission.pcm, self._manners.chunk_bytes)
+            elif isinstance(emission, TurnDone):
+                user.speaking = False
+            elif isinstance(emission, Interrupted):
+                user.speaking = False
+                user.pieces.clear()
+                await self._server.emit("stop_tts", to=sid)
 
     async def _give(self, sid: str, user: "_User") -> None:
         for piece in user.pieces[: None if self._manners.burst else 1]:
@@ -224,6 +234,7 @@ class _User:
         self.heard = heard
         self.voice: Voice | None = None
         self.pieces: list[bytes] = []
+        self.speaking = False
         self._rate = Rate(16_000, 24_000)
         self._open = np.zeros(0, np.float32)
 
@@ -238,4 +249,6 @@ class _User:
     def say(self, pcm: Pcm, chunk_bytes: int | None) -> None:
         sound = np.clip(np.rint(pcm * 32_768), -32_768, 32_767).astype("<i2").tobytes()
         size = chunk_bytes or len(sound)
+        if self.pieces and len(self.pieces[-1]) < size:  # a voice may emit its sound frame by frame
+            sound = self.pieces.pop() + sound
         self.pieces += [sound[start : start + size] for start in range(0, len(sound), size)]

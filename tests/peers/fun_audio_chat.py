@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import sphn
+from peers.hear_out import hear_out
 from peers.serving import in_thread
 from peers.voice import MakeVoice
 from pydantic import BaseModel, ConfigDict
@@ -19,7 +20,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 
 from dsbif.session.agent import AgentAudio, AgentText, Emission
-from dsbif.session.pcm import FRAME_SAMPLES, Pcm
+from dsbif.session.pcm import Pcm
 
 PREFIX = "You are asked to generate both text and speech tokens at the same time."
 
@@ -170,8 +171,7 @@ class _Session:
             pcm = np.concatenate(self._recorded)
             self._heard.turns.append(pcm)
             voice = voice or self._make_voice(self._heard.rendered or "")
-            heard = np.concatenate([pcm, np.zeros(24_000, np.float32)])
-            said = voice.hear(heard[: len(heard) // FRAME_SAMPLES * FRAME_SAMPLES])
+            said = hear_out(voice, pcm)
             if not await self._instead():
                 await self._answer(said)
 

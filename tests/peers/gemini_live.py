@@ -169,7 +169,7 @@ class _Session:
             return
         await self._socket.send(json.dumps(self._manners.no_setup or {"setupComplete": {"sessionId": "s1"}}).encode())
         self._voice = self._make_voice(self._heard.prompt or "")
-        speaker = asyncio.create_task(self._speak())
+        speaker = asyncio.create_task(self._speak_or_say_why())
         try:
             async for message in self._socket:
                 await self._take(_checked(message, "realtime_input"))
@@ -208,6 +208,15 @@ class _Session:
                 self._socket.transport.abort()
             else:
                 await self._socket.close(code, reason)
+
+    async def _speak_or_say_why(self) -> None:
+        try:
+            await self._speak()
+        except ConnectionClosed:
+            pass
+        except Exception as error:  # noqa: BLE001 - a fault of the peer must not look like a silent agent
+            self._heard.faults.append(f"{type(error).__name__}: {error}")
+            await self._socket.close(1011, "the peer failed")
 
     async def _speak(self) -> None:
         while True:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from peers.hear_out import hear_out
 from peers.serving import in_thread
 from peers.voice import MakeVoice, Voice
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
@@ -22,7 +23,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 
 from dsbif.agents.wire import Rate
-from dsbif.session.agent import AgentAudio, AgentText, Emission, TurnDone
+from dsbif.session.agent import AgentAudio, AgentText, Emission, Interrupted, TurnDone
 from dsbif.session.pcm import FRAME_SAMPLES, Pcm
 
 
@@ -244,7 +245,8 @@ class _Gateway:
             await self._answer(socket, self._make_voice(heard.prompt), heard.pcm[0])
 
     async def _answer(self, socket: ServerConnection, voice: Voice, user: Pcm) -> None:
-        said = _hear(voice, Rate(16_000, 24_000), np.concatenate([user, np.zeros(16_000, np.float32)]))
+        rate = Rate(16_000, 24_000)
+        said = hear_out(voice, np.concatenate([rate.push(user), rate.flush()]))
         text = " ".join(emission.text for emission in said if isinstance(emission, AgentText))
         sound = b"".join(_bytes(emission.pcm) for emission in said if isinstance(emission, AgentAudio))
         for start in range(0, len(text), 5):
@@ -319,25 +321,32 @@ class _Speaker:
         said: list[Emission] = []
         for start in range(0, whole, FRAME_SAMPLES):
             said += self._voice.hear(heard[start : start + FRAME_SAMPLES])
-        results = [result for emission in said for result in self._results(emission)]
+        results = [result for emission in _joined(said) for result in self._results(emission)]
         return results or [{"is_listen": True, "text": "", "audio_data": None, "end_of_turn": False}]
 
     def _results(self, emission: Emission) -> list[dict[str, Any]]:
         nothing = {"is_listen": False, "text": "", "audio_data": None, "end_of_turn": False}
         if isinstance(emission, AgentText):
-            return [nothing | {"text": emission.text[at : at + 5]} for at in range(0, len(emission.text), 5)]
+            text = f"{emission.text.strip()} "
+            return [nothing | {"text": text[at : at + 5]} for at in range(0, len(text), 5)]
         if isinstance(emission, AgentAudio):
             pieces = _pieces(_bytes(emission.pcm), self._manners.chunk_bytes)
             return [nothing | {"audio_data": piece} for piece in pieces]
-        if isinstance(emission, TurnDone):
+        if isinstance(emission, TurnDone | Interrupted):
             return [nothing | ({"is_listen": True} if self._manners.eager else {"end_of_turn": True})]
         return []
 
 
-def _hear(voice: Voice, rate: Rate, pcm: Pcm) -> list[Emission]:
-    heard = np.concatenate([rate.push(pcm), rate.flush()])
-    heard = heard[: len(heard) // FRAME_SAMPLES * FRAME_SAMPLES]
-    return voice.hear(heard)
+def _joined(said: list[Emission]) -> list[Emission]:
+    """A voice may emit its sound frame by frame; a second of it comes as one."""
+    joined: list[Emission] = []
+    for emission in said:
+        last = joined[-1] if joined else None
+        if isinstance(emission, AgentAudio) and isinstance(last, AgentAudio):
+            joined[-1] = AgentAudio(np.concatenate([last.pcm, emission.pcm]))
+        else:
+            joined.append(emission)
+    return joined
 
 
 def _pieces(sound: bytes, size: int | None) -> list[str]:

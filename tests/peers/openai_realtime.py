@@ -163,7 +163,7 @@ class _Session:
     async def run(self) -> None:
         await self._emit("session.created", session=self._described({}))
         await self._set_up()
-        speaker = asyncio.create_task(self._speak())
+        speaker = asyncio.create_task(self._speak_or_say_why())
         try:
             async for message in self._socket:
                 await self._take(self._checked(message))
@@ -233,6 +233,15 @@ class _Session:
                 self._socket.transport.abort()
             else:
                 await self._socket.close(code, reason)
+
+    async def _speak_or_say_why(self) -> None:
+        try:
+            await self._speak()
+        except ConnectionClosed:
+            pass
+        except Exception as error:  # noqa: BLE001 - a fault of the peer must not look like a silent agent
+            self._heard.faults.append(f"{type(error).__name__}: {error}")
+            await self._socket.close(1011, "the peer failed")
 
     async def _speak(self) -> None:
         while True:

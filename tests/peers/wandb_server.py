@@ -12,14 +12,22 @@ from typing import Any
 
 @dataclass
 class Arrived:
-    """What the server got. ``refuse_files``: so many file uploads are cut off before they are read."""
+    """What the server got. ``files`` and ``history`` are as W&B keeps them: by run and name, by run and line.
+
+    ``refuse_files``: so many file uploads are refused. ``hold_files``: they wait until ``released`` and are refused
+    then; ``held`` is set by the first of them.
+    """
 
     url: str = ""
     runs: list[dict[str, Any]] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
-    history: list[str] = field(default_factory=list)
+    artifacts: set[str] = field(default_factory=set)
+    history: dict[tuple[str, int], str] = field(default_factory=dict)
     headers: set[str] = field(default_factory=set)
     refuse_files: int = 0
+    hold_files: bool = False
+    held: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
@@ -46,12 +54,16 @@ def _handler(arrived: Arrived) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
             pass
 
         def do_PUT(self) -> None:
-            if arrived.refuse_files:
-                arrived.refuse_files -= 1
+            body, held = self._body(), arrived.hold_files
+            if held:
+                arrived.held.set()
+                arrived.released.wait(120)
+            if held or arrived.refuse_files:
+                arrived.refuse_files -= not held
+                self.close_connection = True
                 self.send_error(403, "not now")
                 return
-            name = self.path.removeprefix("/storage/")
-            arrived.files[name] = self._body()
+            arrived.files[self.path.removeprefix("/storage/")] = body
             self._answer({})
 
         def do_POST(self) -> None:
@@ -60,8 +72,10 @@ def _handler(arrived: Arrived) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
                 self._answer({"data": self._graphql(json.loads(body))})
                 return
             if self.path.endswith("/file_stream"):
-                files = json.loads(body).get("files") or {}
-                arrived.history += files.get("wandb-history.jsonl", {}).get("content", [])
+                history = (json.loads(body).get("files") or {}).get("wandb-history.jsonl") or {"content": []}
+                run = self.path.split("/")[-2]
+                lines = enumerate(history["content"], history.get("offset", 0))
+                arrived.history |= {(run, at): line for at, line in lines}
             self._answer({"exitcode": None, "limits": {}})
 
         def _body(self) -> bytes:
@@ -90,11 +104,32 @@ def _handler(arrived: Arrived) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
                 bucket = {"id": "B", "name": given["name"], "config": "{}", "historyLineCount": 0, "project": project}
                 answer["upsertBucket"] = {"bucket": bucket, "inserted": True}
             if "createArtifact(" in query:
-                artifact = {"id": "A", "state": "COMMITTED", "artifactSequence": {"latestArtifact": {"id": "A"}}}
+                artifact = {"id": "A", "state": "PENDING", "artifactSequence": {"latestArtifact": None}}
+                artifact["id"] = given["input"]["artifactCollectionName"]
                 answer["createArtifact"] = {"artifact": artifact}
+            for call in ("createArtifactManifest", "updateArtifactManifest"):
+                if f"{call}(" in query:
+                    file = {"id": "F", "uploadUrl": f"{arrived.url}/storage/manifest", "uploadHeaders": []}
+                    answer[call] = {"artifactManifest": {"id": "M", "file": file}}
+            if "createArtifactFiles(" in query:
+                nodes = [self._artifact_file(one) for one in given["input"]["artifactFiles"]]
+                answer["createArtifactFiles"] = {"files": {"edges": [{"node": node} for node in nodes]}}
+            if "commitArtifact(" in query:
+                arrived.artifacts.add(given["artifactID"])
+                answer["commitArtifact"] = {"artifact": {"id": given["artifactID"], "digest": "x"}}
             if "createRunFiles" in query:
-                files = [{"name": name, "uploadUrl": f"{arrived.url}/storage/{name}"} for name in given["files"]]
+                files = [{"name": name, "uploadUrl": self._place(given["run"], name)} for name in given["files"]]
                 answer["createRunFiles"] = {"runID": "B", "uploadHeaders": [], "files": files}
             return answer
+
+        def _place(self, owner: str, name: str) -> str:
+            return f"{arrived.url}/storage/{owner}/{name}"
+
+        def _artifact_file(self, asked: dict[str, Any]) -> dict[str, Any]:
+            return {
+                "id": "N", "name": asked["name"], "displayName": asked["name"], "uploadHeaders": [],
+                "uploadUrl": self._place(asked["artifactID"], asked["name"]), "storagePath": asked["name"],
+                "uploadMultipartUrls": None, "artifact": {"id": asked["artifactID"]},
+            }  # fmt: skip
 
     return Handler
