@@ -225,7 +225,7 @@ def _check_transport(run: RunConfig) -> None:
 
 _OF_THE_LAUNCHER = {"shards", "launch"}
 """Top-level keys that say how a multirun is spread; a run does not know of them."""
-_NEVER_CHANGES_OUTPUT = {"rows", "device", "threads", "processes", "python"}
+_NEVER_CHANGES_OUTPUT = {"rows", "device", "threads", "processes", "python", "api_key_env"}
 
 
 def recording_identity(config: RunConfig) -> dict[str, Any]:

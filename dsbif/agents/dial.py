@@ -63,6 +63,11 @@ def message_of(raw: str | bytes, peer: Peer) -> dict[str, Any]:
     return message
 
 
+def shown(message: str | bytes) -> str:
+    """The beginning of a message, for an error."""
+    return repr(message[:40]) if isinstance(message, str) else (message[:16].hex(" ") or "an empty message")
+
+
 class Float32Reader:
     """Little-endian 32-bit floats out of base64 pieces of any size: a sample that two share is lost to neither."""
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dsbif.agents.sockets import package
+from dsbif.agents.dial import shown
+from dsbif.agents.opus import DELAY_SAMPLES, PACKET_SAMPLES, OpusReader, OpusWriter
 from dsbif.errors import AgentError
 from dsbif.session.agent import AgentAudio, AgentText, Emission, Note
 from dsbif.session.pcm import SAMPLE_RATE_HZ
@@ -25,12 +26,6 @@ PAUSE = b"\x03\x02"
 PROCESSING = "[Processing...]"
 _FINAL = ("\n[Final: ", "]")
 _HANDSHAKE, _AUDIO, _TEXT, _CONTROL, _METADATA, _ERROR, _PING, _COLOURED = range(8)
-_PACKET_SAMPLES = 960
-"""What the encoder puts into one packet; it keeps what is less, and has no way to be emptied."""
-_DELAY_SAMPLES = 240
-"""More than the codec's own delay, 6.5 ms as measured with sphn 0.2.1."""
-_SLICE_BYTES = 512
-"""What the decoder is given at once: sphn 0.2.1 fails on about ten seconds in one piece."""
 
 
 def prompt_message(prompt: str) -> bytes:
@@ -43,14 +38,13 @@ def audio_messages(pcm: Pcm, message_samples: int = SAMPLE_RATE_HZ) -> Iterator[
 
     ``message_samples``: what goes into a message, in whole packets. Few large ones spare the server work.
     """
-    writer = package("sphn", "live").OpusStreamWriter(SAMPLE_RATE_HZ)
-    packets = -(-(len(pcm) + _DELAY_SAMPLES) // _PACKET_SAMPLES)
-    padded = np.zeros(packets * _PACKET_SAMPLES, np.float32)
+    writer = OpusWriter()
+    packets = -(-(len(pcm) + DELAY_SAMPLES) // PACKET_SAMPLES)
+    padded = np.zeros(packets * PACKET_SAMPLES, np.float32)
     padded[: len(pcm)] = pcm
     for start in range(0, len(padded), message_samples):
-        data = writer.append_pcm(padded[start : start + message_samples])
-        if data is not None and len(data):
-            yield bytes([_AUDIO]) + bytes(data)
+        if data := writer.push(padded[start : start + message_samples]):
+            yield bytes([_AUDIO]) + data
 
 
 def check_handshake(message: str | bytes, peer: Peer) -> None:
@@ -60,7 +54,7 @@ def check_handshake(message: str | bytes, peer: Peer) -> None:
         AgentError: it is something else.
     """
     if isinstance(message, str) or message[:1] != bytes([_HANDSHAKE]):
-        raise AgentError(f"{peer.name} did not greet: wanted 00 00 00, got {_shown(message)}.")
+        raise AgentError(f"{peer.name} did not greet: wanted 00 00 00, got {shown(message)}.")
 
 
 class Content:
@@ -73,7 +67,7 @@ class Content:
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._reader: Any = package("sphn", "live").OpusStreamReader(SAMPLE_RATE_HZ)
+        self._reader = OpusReader(peer)
         self.processing = False
         self.final: str | None = None
 
@@ -85,7 +79,7 @@ class Content:
         """
         kind = message[0] if isinstance(message, bytes) and message else -1
         if isinstance(message, str) or kind < 0 or kind > _COLOURED:
-            raise AgentError(f"{self._peer.name} sent something that is no message: {_shown(message)}.")
+            raise AgentError(f"{self._peer.name} sent something that is no message: {shown(message)}.")
         body = message[1:]
         if kind == _ERROR:
             words = self._peer.clean(body.decode("utf-8", "replace"))
@@ -97,12 +91,7 @@ class Content:
         return []
 
     def _audio(self, data: bytes) -> list[Emission]:
-        try:
-            slices = (data[start : start + _SLICE_BYTES] for start in range(0, len(data), _SLICE_BYTES))
-            pieces = [np.asarray(self._reader.append_bytes(piece), np.float32).reshape(-1) for piece in slices]
-        except Exception as error:  # noqa: BLE001 - the decoder tells nonsense by several errors
-            raise AgentError(f"{self._peer.name} sent sound that is no Ogg/Opus: {self._peer.clean(error)}.") from None
-        pcm = np.concatenate([np.zeros(0, np.float32), *pieces])
+        pcm = self._reader.push(data)
         return [AgentAudio(pcm)] if len(pcm) else []
 
     def _text(self, text: str) -> list[Emission]:
@@ -113,7 +102,3 @@ class Content:
             self.final = text[len(_FINAL[0]) : -len(_FINAL[1])]
             return [Note("final_text", self.final)]
         return [AgentText(text)] if text else []
-
-
-def _shown(message: str | bytes) -> str:
-    return repr(message[:40]) if isinstance(message, str) else (message[:16].hex(" ") or "an empty message")

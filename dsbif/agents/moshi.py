@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dsbif.agents.moshi_dice import Dice
+from dsbif.agents.moshi_words import SILENT_TOKENS, Words, piece_text
 from dsbif.session.agent import AgentAudio, AgentFacts, AgentText, Emission
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 FRAME_SAMPLES = 1920
 """80 ms at 24 kHz."""
-_SILENT_TOKENS = (0, 3)
-"""Text tokens that stand for no text: the end of a padding, and padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +109,7 @@ class Moshi:
             self._open.enter_context(self._lm_gen.streaming(rows))
         self._masks: dict[int, bytes] = {}
         self._new = np.zeros(rows, bool)
+        self._words = [Words() for _ in range(rows)]
 
     def start(self, row: int, prompt: str, seed: int) -> None:
         """Forget the row's past; the prompt has no place to go."""
@@ -119,6 +119,7 @@ class Moshi:
                 module.reset_streaming(self._torch.from_numpy(one))
         self._masks.clear()  # a reset lets the row run again
         self._new |= one
+        self._words[row] = Words()
         self._dice.seed(row, seed)
 
     def step(self, pcm: Pcm, active: Sequence[bool]) -> Sequence[Sequence[Emission]]:
@@ -126,7 +127,10 @@ class Moshi:
         on = np.asarray(active, bool)
         with self._torch.no_grad():
             text, audio = self._frame(pcm, on)
-        return [self._emitted(text[row], audio[row]) if on[row] and text[row] >= 0 else () for row in range(self.rows)]
+        return [
+            emitted(self._words[row], int(text[row]), self._piece, audio[row]) if on[row] else ()
+            for row in range(self.rows)
+        ]
 
     def stop(self, row: int) -> None:
         """Nothing to do: the next start resets the row, and until then it is held still."""
@@ -162,8 +166,17 @@ class Moshi:
             module.set_exec_mask(self._torch.from_numpy(on.copy()).to(self._device))
             self._masks[id(module)] = on.tobytes()
 
-    def _emitted(self, text: int, audio: Pcm) -> list[Emission]:
-        said: list[Emission] = [AgentAudio(audio)]
-        if text not in _SILENT_TOKENS:
-            said.append(AgentText(self._piece(int(text)).replace("▁", " ")))
-        return said
+
+def emitted(words: Words, text: int, piece: Callable[[int], str], audio: Pcm) -> list[Emission]:
+    """A frame's sound, and the word that ends with it; nothing where the row has no token yet (a negative one).
+
+    Args:
+        words: the row's.
+        text: the frame's text token.
+        piece: a token's piece by its id.
+        audio: the frame's sound, float32 [1920].
+    """
+    if text < 0:
+        return []
+    word = words.text(piece_text(piece(text))) if text not in SILENT_TOKENS else words.sound(len(audio))
+    return [AgentAudio(audio), *([AgentText(word)] if word else [])]

@@ -42,7 +42,7 @@ class Dice:
         self._noise = torch.ones((rows, draws, most), device=device)
         self._next: Any = np.ones((rows, draws, most), np.float32)
         self._generators = [np.random.default_rng(0) for _ in range(rows)]
-        self._draw = 0
+        self._draws, self._draw = draws, 0
 
     def seed(self, row: int, seed: int) -> None:
         """Begin a case's draws."""
@@ -50,7 +50,7 @@ class Dice:
 
     @contextmanager
     def thrown(self, rows: Sequence[bool]) -> Iterator[None]:
-        """Within, the package samples with the next noise of the given rows."""
+        """Within, the package samples with the next noise of the given rows; a second step, with the same."""
         for row, on in enumerate(rows):
             if on:
                 self._generators[row].standard_exponential(out=self._next[row], dtype=np.float32)
@@ -65,7 +65,7 @@ class Dice:
 
     def _sample(self, logits: Any, use_sampling: bool = False, temp: float = 1.0, top_k: int = 0) -> Any:
         """Logits [rows, 1, 1, card] to tokens [rows, 1, 1]; the package's own signature."""
-        draw, self._draw = self._draw, self._draw + 1
+        draw, self._draw = self._draw, (self._draw + 1) % self._draws
         if not use_sampling or temp <= 0:
             return logits.argmax(-1)
         most = min(top_k, logits.shape[-1])

@@ -35,7 +35,7 @@ def load_parts(settings: MoshiSettings) -> Parts:
         from moshi.models import loaders
     except ImportError as error:
         raise ConfigError(_NEEDED.format(error=error)) from error
-    device = _device(settings.device, torch)
+    device = device_of(settings.device, torch)
     if device == "cpu":
         torch.set_num_threads(1)  # a worker a core; threads that wait for one another cost more than they gain
     dtype = getattr(torch, settings.dtype)
@@ -50,11 +50,11 @@ def load_parts(settings: MoshiSettings) -> Parts:
             mimi, words = info.get_mimi(device=device), info.get_text_tokenizer()
             lm = info.get_moshi(device=device, dtype=dtype)
         except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"{settings.weights} cannot be loaded: {_line(error)}") from error
+            raise ConfigError(f"{settings.weights} cannot be loaded: {one_line(error)}") from error
     _check(settings.weights, mimi, lm)
     versions = {
         "weights": settings.weights,
-        "moshi": _version("moshi"),
+        "moshi": version_of("moshi"),
         "torch": str(torch.__version__),
         "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
         "dtype": settings.dtype,
@@ -62,7 +62,12 @@ def load_parts(settings: MoshiSettings) -> Parts:
     return Parts(mimi, lm, words.id_to_piece, device, versions)
 
 
-def _device(asked: str, torch: Any) -> str:
+def device_of(asked: str, torch: Any) -> str:
+    """The device that a setting means.
+
+    Raises:
+        ConfigError: it is none, or is not there.
+    """
     there = bool(torch.cuda.is_available())
     if asked == "auto":
         return "cuda" if there else "cpu"
@@ -87,7 +92,7 @@ def _checkpoint(weights: str, loaders: Any) -> Any:
         return loaders.CheckpointInfo.from_hf_repo(weights)
     except Exception as error:
         raise ConfigError(
-            f"the checkpoint {weights} is no folder, and the hub does not give it: {_line(error)}"
+            f"the checkpoint {weights} is no folder, and the hub does not give it: {one_line(error)}"
         ) from error
 
 
@@ -109,7 +114,7 @@ def _from_folder(home: Path, loaders: Any) -> Any:
         more = {} if codec is None else {"mimi_config_path": _inside(home, codec)}
         return loaders.CheckpointInfo.from_hf_repo(str(home), **files, config_path=path, **more)
     except (ValueError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path} is no configuration of a Moshi checkpoint: {_line(error)}") from error
+        raise ConfigError(f"{path} is no configuration of a Moshi checkpoint: {one_line(error)}") from error
 
 
 def _inside(home: Path, name: str) -> Path:
@@ -129,12 +134,14 @@ def _check(weights: str, mimi: Any, lm: Any) -> None:
         raise ConfigError(f"{weights} is no model that talks with a user: it hears only, or translates.")
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """An installed package's version, for the record."""
     try:
         return version(package)
     except PackageNotFoundError:
         return "unknown"
 
 
-def _line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """An error's words, for the inside of a sentence."""
     return " ".join(str(error).split())[:300] or type(error).__name__

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_SEED = 20_250_901
+SEED = 20_250_901
 _WORDS = (
     "yes no well okay right so and the a to of you I it that is one two three four five sorry thanks please wait sure "
     "could would tell me about your order name number street doctor teacher number again slowly hello goodbye listen "
@@ -91,14 +91,14 @@ def make_models(device: str, dtype: Any, text_card: int) -> tuple[Any, Any]:
     from moshi.models import loaders
 
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(_SEED)
+        torch.manual_seed(SEED)
         mimi = loaders.get_mimi(None, mimi_config(), device="cpu", num_codebooks=8)
-        _awaken(mimi)
+        awaken(mimi)
         lm = loaders.get_moshi_lm(None, lm_config(text_card), device="cpu", dtype=torch.float32)
     return mimi.to(device), lm.to(device=device, dtype=dtype)
 
 
-def _awaken(mimi: Any) -> None:
+def awaken(mimi: Any) -> None:
     """Make codes depend on sound and sound on codes, which an untrained codec's biases and empty tables hide."""
     import torch
 

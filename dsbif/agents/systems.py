@@ -43,11 +43,18 @@ SYSTEMS: Mapping[str, Mapping[str, System]] = {
             "dsbif.agents.minicpmo_duplex:MinicpmoDuplex", "dsbif.agents.minicpmo_duplex:MinicpmoDuplexSettings"
         ),
     },
-    "moshi": {"lockstep": System("dsbif.agents.moshi:Moshi", "dsbif.agents.moshi:MoshiSettings")},
+    "moshi": {
+        "lockstep": System("dsbif.agents.moshi:Moshi", "dsbif.agents.moshi:MoshiSettings"),
+        "ws": System("dsbif.agents.moshi_ws:MoshiWs", "dsbif.agents.moshi_ws:MoshiWsSettings"),
+    },
     "openai_realtime": {
         "live": System(
             "dsbif.agents.openai_realtime:OpenaiRealtime", "dsbif.agents.openai_realtime:OpenaiRealtimeSettings"
         )
+    },
+    "personaplex": {
+        "lockstep": System("dsbif.agents.personaplex:Personaplex", "dsbif.agents.personaplex:PersonaplexSettings"),
+        "ws": System("dsbif.agents.personaplex_ws:PersonaplexWs", "dsbif.agents.personaplex_ws:PersonaplexWsSettings"),
     },
     "websocket": {"live": System("dsbif.agents.websocket:Websocket", "dsbif.agents.websocket:WebsocketSettings")},
 }

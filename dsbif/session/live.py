@@ -18,7 +18,7 @@ from dsbif.errors import AgentBusyError, AgentLostError
 from dsbif.session.agent import EndPointed, LiveAgent, LiveSession
 from dsbif.session.clock import WallClock
 from dsbif.session.pcm import FRAME_SAMPLES, SAMPLE_RATE_HZ
-from dsbif.session.running import Episode, RunningCase, Stage, Take, describe
+from dsbif.session.running import BUSY_WAITS_S, Episode, RunningCase, Stage, Take, describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Patience:
     open_s: float = 60.0
     send_s: float = 10.0
     close_s: float = 10.0
-    busy_s: tuple[float, ...] = (2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+    busy_s: tuple[float, ...] = BUSY_WAITS_S
 
 
 class LiveDriver:

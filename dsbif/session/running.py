@@ -20,6 +20,9 @@ from dsbif.session.recording import Interruption, NoteTaken, Recording, TextPiec
 from dsbif.session.tape import Tape
 from dsbif.session.user import Pacing, UserSide
 
+BUSY_WAITS_S = (2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+"""The waits between attempts at an agent that has no session free, unless it names its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:

@@ -7,23 +7,34 @@ scores what a turn-based system says, and keeps how long it thought as a fact of
 Source: DSB-IFEval, the orchestrator for turn-based systems.
 """
 
+import time
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from dsbif.errors import AgentLostError
+from dsbif.errors import AgentBusyError, AgentLostError
 from dsbif.session.agent import AgentAudio, AgentText, Note, Reply, TurnAgent
 from dsbif.session.pcm import FRAME_SAMPLES, Pcm
-from dsbif.session.running import Episode, RunningCase, Stage, Take, describe
+from dsbif.session.running import BUSY_WAITS_S, Episode, RunningCase, Stage, Take, describe
 
 
 class TurnDriver:
-    """Runs episodes through a turn agent, one after the other."""
+    """Runs episodes through a turn agent, one after the other.
 
-    def __init__(self, agent: TurnAgent, stage: Stage, on_take: Callable[[Take], None]) -> None:
+    An agent that is busy is asked again after a while, as a live one is; ``sleep`` waits for a number of seconds.
+    """
+
+    def __init__(
+        self,
+        agent: TurnAgent,
+        stage: Stage,
+        on_take: Callable[[Take], None],
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._agent = agent
         self._stage = stage
         self._on_take = on_take
+        self._sleep = sleep
 
     def run(self, episodes: Iterable[Episode]) -> None:
         """Run every episode; ``episodes`` may load its audio lazily."""
@@ -45,7 +56,7 @@ class TurnDriver:
         user = _whole(case)
         turns_end = case.user.turn_ends[-1]
         try:
-            reply = self._agent.reply(episode.case.system_prompt, user, case.seed)
+            reply = self._reply(episode.case.system_prompt, user, case.seed)
             _place(case, reply, turns_end)
         except AgentLostError:
             raise
@@ -54,6 +65,14 @@ class TurnDriver:
         # The reply is followed by as much silence as the user's side was: it has ended, and was not cut off.
         case.hear(max(0, case.tape.agent_end - turns_end))
         return case.take(self._agent.facts, retried=retried)
+
+    def _reply(self, prompt: str, user: Pcm, seed: int) -> Reply:
+        for wait_s in BUSY_WAITS_S:
+            try:
+                return self._agent.reply(prompt, user, seed)
+            except AgentBusyError as busy:
+                self._sleep(wait_s if busy.retry_after_s is None else busy.retry_after_s)
+        return self._agent.reply(prompt, user, seed)
 
     def _failed(self, episode: Episode, error: Exception, retried: bool) -> Take:
         case = RunningCase(episode, self._stage)

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from dsbif.session.recording import Recording, read_recording
 from dsbif.spans import Span
 
 KEYS = ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
-TURN_S = 0.64
+TURN_S, ANSWER_S = 0.64, 1.2
 PACING = (
     "model.pacing.gap_s=1.6", "model.pacing.trailing_s=1.6", "model.pacing.onset_timeout_s=1.6",
     "++model.pacing.answer_timeout_s=0", "++model.pacing.final_timeout_s=0", "++model.pacing.flush_s=0",
@@ -49,7 +49,7 @@ Perform = Callable[..., dict[str, Told]]
 @pytest.fixture(scope="module", params=list(SUBJECTS))
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     before = {key: os.environ.get(key) for key in KEYS}
-    with SUBJECTS[request.param](partial(ToneVoice, seconds=1.2)) as subject:
+    with SUBJECTS[request.param](partial(ToneVoice, seconds=ANSWER_S)) as subject:
         os.environ.update(dict.fromkeys(KEYS, subject.key))
         yield subject
         if subject.wire is not None:
@@ -61,9 +61,11 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
 @pytest.fixture
 def perform(subject: Subject, tmp_path: Path) -> Perform:
     """Record cases of 0.64 s turns at the given prompts; ids are given in the order in which they run."""
-    config = _config(*subject.words, *PACING)
 
-    def do(*tids: str, prompt: str = "You are a nurse.", run: str = "run", silent: bool = False) -> dict[str, Told]:
+    def do(
+        *tids: str, prompt: str = "You are a nurse.", run: str = "run", silent: bool = False, words: Sequence[str] = ()
+    ) -> dict[str, Told]:
+        config = _config(*subject.words, *PACING, *words)
         turn = _a_turn(tmp_path, silent)
         cases = [_case(tid, turn, prompt) for tid in tids]
         job = RecordJob(config.model, ESPEAK, 0, tmp_path / run, tmp_path, ASSETS)
@@ -130,6 +132,16 @@ def _tail(told: Told) -> int:
     """The agent's channel may run on after the user's side has been sent."""
     sent = told.record.turn2_onset_samples + round((TURN_S + 1.6) * 24_000)  # type: ignore[operator]
     return told.record.samples - int(sent)
+
+
+def test_the_tail_is_drained(perform: Perform, subject: Subject) -> None:
+    """What the agent sent before the session's end is in the recording to its last sample."""
+    (told,) = perform("a", words=("model.pacing.trailing_s=2.6",)).values()
+    ends = [placed.position_samples + placed.samples for placed in told.record.emissions]
+    assert max(ends, default=0) <= told.record.samples == len(told.agent)
+    if subject.wire is not None:
+        assert _said(told)[1] * 0.05 == pytest.approx(2 * ANSWER_S, abs=0.2)
+        assert told.record.transcript.source == "none" or told.record.transcript.text.endswith("Answer 2.")
 
 
 def test_the_empty_prompt_is_really_empty_on_the_wire(perform: Perform, subject: Subject) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dsbif.agents.factor import FactorSettings, Parts
+from dsbif.agents.factor import Factor, FactorSettings, Parts
 from dsbif.agents.factor_loop import CODEBOOKS, CODES, HEADS, Logits
 from dsbif.agents.factor_sound import CODEC_FRAME
 
@@ -99,3 +99,10 @@ def settings(**changes: Any) -> FactorSettings:
 
 def parts(push_end: bool = False) -> Parts:
     return Parts(TinyModel(push_end), ToneCodec(), WordTokenizer(), {"checkpoint": "tiny"})
+
+
+class StandIn(Factor):
+    """As an agent of one's own, for runs."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(settings(), rows, parts())

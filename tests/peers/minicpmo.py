@@ -113,13 +113,15 @@ _CLIENT: TypeAdapter[_Prepare | _AudioChunk | _Stop] = TypeAdapter(_Prepare | _A
 class Manners:
     """How the server behaves; times in seconds.
 
-    ``refuse``: HTTP status of the handshake. ``queue_full``; ``queued_s``: time in the gateway's queue (duplex).
-    ``chunk_bytes``: pieces of sound, of any size; None: all of an answer in one. ``error``: sent in place of an answer.
-    ``goodbye``: close code and reason in place of an answer; code None cuts the line. ``strange``: a message sent
-    before the answer. ``mute``: no answer at all. ``summary``: whether ``done`` holds the text. ``rest_in_done``: the
-    last piece of sound comes with ``done``. ``eager``: ends turns without saying ``end_of_turn`` (duplex).
+    ``workers``: sessions at once. ``refuse``: HTTP status of the handshake. ``queue_full``; ``queued_s``: time in the
+    gateway's queue (duplex). ``chunk_bytes``: pieces of sound, of any size; None: all of an answer in one. ``error``:
+    sent in place of an answer. ``goodbye``: close code and reason in place of an answer; code None cuts the line.
+    ``strange``: a message sent before the answer. ``mute``: no answer at all. ``summary``: whether ``done`` holds the
+    text. ``rest_in_done``: the last piece of sound comes with ``done``. ``eager``: ends turns without saying
+    ``end_of_turn`` (duplex).
     """
 
+    workers: int = 1
     late_s: float = 0.0
     refuse: int | None = None
     queue_full: bool = False
@@ -161,7 +163,7 @@ class Heard:
 
 @dataclass
 class Peer:
-    """A running server; it has one worker."""
+    """A running server."""
 
     url: str
     sessions: list[Heard]
@@ -184,7 +186,7 @@ class _Gateway:
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[int]:
-        self._worker = asyncio.Lock()
+        self._workers = asyncio.Semaphore(self._manners.workers)
         # As the gateway's own limit: 128 MiB a message.
         options: dict[str, Any] = {"max_size": 128 * 2**20, "close_timeout": 1, "ssl": self._tls}
         async with serve(self._connected, "127.0.0.1", 0, process_request=self._admit, **options) as server:
@@ -237,7 +239,7 @@ class _Gateway:
         heard.prompt = request.messages[0].content
         heard.config = request.generation.model_dump()
         heard.pcm.append(_floats(request.messages[1].content[0].data))
-        async with self._worker:
+        async with self._workers:
             await _send(socket, type="prefill_done", input_tokens=len(heard.pcm[0]) // 640)
             if await self._instead(socket):
                 await socket.wait_closed()
@@ -264,13 +266,13 @@ class _Gateway:
             await _send(socket, type="error", error="Queue full (1000 requests)")
             await socket.close(1013, "Queue full")
             return
-        if self._worker.locked() or self._manners.queued_s:
+        if self._workers.locked() or self._manners.queued_s:
             place = {"position": 1, "estimated_wait_s": 1.0, "queue_length": 1}
             await _send(socket, type="queued", ticket_id="tk_1", **place)
             await _send(socket, type="queue_update", **place)
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(socket.wait_closed(), self._manners.queued_s)
-        async with self._worker:
+        async with self._workers:
             await _send(socket, type="queue_done")
             await self._duplex_session(socket, heard)
 

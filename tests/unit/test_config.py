@@ -146,6 +146,11 @@ def _hash(config: RunConfig) -> str:
     return run_hash(config, {"case": "text"}, {"rules": "1"})
 
 
+def test_where_a_key_comes_from_changes_no_recording() -> None:
+    keys = [composed("model=gpt_realtime", f"model.api_key_env={name}") for name in ("ONE_KEY", "OTHER_KEY")]
+    assert _hash(keys[0]) == _hash(keys[1])
+
+
 def test_thresholds_are_no_part_of_what_was_recorded() -> None:
     assert recording_identity(composed()) == recording_identity(composed("thresholds.max_wait_s.default=1.5"))
     assert recording_identity(composed()) != recording_identity(composed("model.pacing.gap_s=2"))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from builders import EnergyWatch, a_case, a_turn
 
-from dsbif.errors import AgentError, AgentLostError
+from dsbif.errors import AgentBusyError, AgentError, AgentLostError
 from dsbif.session.agent import AgentFacts, Note, Reply
 from dsbif.session.pcm import Pcm
-from dsbif.session.running import Episode, Stage, Take
+from dsbif.session.running import BUSY_WAITS_S, Episode, Stage, Take
 from dsbif.session.turn import TurnDriver
 from dsbif.session.user import Pacing
 from dsbif.spans import Span
@@ -34,8 +34,10 @@ class Agent:
         pass
 
 
-def run(agent: Agent, tids: str = "a", barge_in_after_s: float | None = None) -> list[Take]:
-    """0.4 s of turn 1, 3 s of silence, 0.4 s of turn 2, 1 s of trailing silence."""
+def run(
+    agent: Agent, tids: str = "a", barge_in_after_s: float | None = None, slept: list[float] | None = None
+) -> list[Take]:
+    """0.4 s of turn 1, 3 s of silence, 0.4 s of turn 2, 1 s of trailing silence; ``slept`` gets every wait."""
     takes: list[Take] = []
     stage = Stage(Pacing(gap_s=3.0, trailing_s=1.0, onset_timeout_s=8.0), EnergyWatch, seed=7)
     cases = [
@@ -44,7 +46,8 @@ def run(agent: Agent, tids: str = "a", barge_in_after_s: float | None = None) ->
         for tid in tids
     ]  # fmt: skip
     one, two = np.full(9600, 0.1, np.float32), np.full(9600, 0.2, np.float32)
-    TurnDriver(agent, stage, takes.append).run(Episode(case, one, two) for case in cases)
+    waits: list[float] = [] if slept is None else slept
+    TurnDriver(agent, stage, takes.append, waits.append).run(Episode(case, one, two) for case in cases)
     return takes
 
 
@@ -104,3 +107,18 @@ def test_a_lost_agent_is_asked_once_more(losses: int, status: str, flags: tuple[
     assert (take.recording.status, take.recording.flags) == (status, flags)
     assert take.recording.error == ("the process was killed" if losses == 2 else "")
     assert len(agent.asked) == 2
+
+
+def test_a_busy_agent_is_asked_again_and_the_case_is_none_the_worse() -> None:
+    slept: list[float] = []
+    agent = Agent(2.0, AgentBusyError("full"), AgentBusyError("full", 0.5))
+    (take,) = run(agent, slept=slept)
+    assert (take.recording.status, take.recording.flags) == ("ok", ())
+    assert slept == [BUSY_WAITS_S[0], 0.5]
+
+
+def test_an_agent_that_stays_busy_is_an_error_and_not_a_hang() -> None:
+    slept: list[float] = []
+    (take,) = run(Agent(2.0, *[AgentBusyError("no session free")] * 100), slept=slept)
+    assert (take.recording.status, take.recording.error) == ("agent_error", "no session free")
+    assert slept == list(BUSY_WAITS_S)
