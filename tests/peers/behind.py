@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from peers.hear_out import hear_out
 from peers.voice import CascadeVoice
 
 from dsbif.agents.wire import Rate
 from dsbif.audio.wav import quantised
-from dsbif.session.agent import AgentAudio, AgentFacts, AgentText, Emission, Interrupted
+from dsbif.session.agent import AgentAudio, AgentFacts, AgentText, Emission, Interrupted, Reply
 from dsbif.session.pcm import FRAME_SAMPLES, SAMPLE_RATE_HZ, Pcm
 
 
@@ -56,6 +57,27 @@ class Behind:
 
     def close(self) -> None:
         self._running.clear()
+
+
+class HeardOut:
+    """Turn, under ``model=custom``: the cascade hears all of the user, and what it said meanwhile is its reply.
+
+    Args:
+        lines: where spoken lines are kept.
+    """
+
+    def __init__(self, lines: str) -> None:
+        self.facts = AgentFacts("cascade-heard-out", "none", "native")
+        self._lines = Path(lines)
+
+    def reply(self, prompt: str, user: Pcm, seed: int) -> Reply:
+        said = hear_out(CascadeVoice(prompt, self._lines), user)
+        sound = [emission.pcm for emission in said if isinstance(emission, AgentAudio)]
+        words = [emission.text for emission in said if isinstance(emission, AgentText)]
+        return Reply(np.concatenate([np.zeros(0, np.float32), *sound]), " ".join(words), 0.0)
+
+    def close(self) -> None:
+        pass
 
 
 class _Line:
