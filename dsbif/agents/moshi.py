@@ -25,6 +25,7 @@ from dsbif.session.agent import AgentAudio, AgentFacts, AgentText, Emission
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dsbif.agents.personaplex import PersonaplexSettings
     from dsbif.session.pcm import Pcm
 
 FRAME_SAMPLES = 1920
@@ -44,25 +45,25 @@ class MoshiSettings:
     device: str
 
     def __post_init__(self) -> None:
-        check_sampling(self.temperature, self.temperature_text, self.top_k, self.top_k_text)
-        if self.dtype not in ("float32", "bfloat16", "float16"):
-            raise ValueError(f"dtype is '{self.dtype}'; wanted float32, bfloat16 or float16")
-        if not self.weights:
-            raise ValueError("weights is empty; wanted a name of the hub, a folder, or tiny")
+        check_model(self)
 
 
-def check_sampling(temperature: float, temperature_text: float, top_k: int, top_k_text: int) -> None:
-    """Whether the values can be sampled with; a temperature of 0 is greedy.
+def check_model(settings: MoshiSettings | PersonaplexSettings) -> None:
+    """The keys of a model that runs here; a temperature of 0 is greedy.
 
     Raises:
-        ValueError: one is out of range.
+        ValueError: one is out of range, or there are no weights.
     """
-    for name, value in (("temperature", temperature), ("temperature_text", temperature_text)):
-        if not 0 <= value <= 10:
-            raise ValueError(f"{name} is {value}; wanted 0 to 10")
-    for name, count in (("top_k", top_k), ("top_k_text", top_k_text)):
-        if not 1 <= count <= 100_000:
-            raise ValueError(f"{name} is {count}; wanted 1 to 100000")
+    for name in ("temperature", "temperature_text"):
+        if not 0 <= getattr(settings, name) <= 10:
+            raise ValueError(f"{name} is {getattr(settings, name)}; wanted 0 to 10")
+    for name in ("top_k", "top_k_text"):
+        if not 1 <= getattr(settings, name) <= 100_000:
+            raise ValueError(f"{name} is {getattr(settings, name)}; wanted 1 to 100000")
+    if settings.dtype not in ("float32", "bfloat16", "float16"):
+        raise ValueError(f"dtype is '{settings.dtype}'; wanted float32, bfloat16 or float16")
+    if not settings.weights:
+        raise ValueError("weights is empty; wanted a name of the hub, a folder, or tiny")
 
 
 @dataclass(frozen=True, slots=True)

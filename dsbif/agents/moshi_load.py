@@ -13,6 +13,7 @@ from dsbif.errors import ConfigError
 
 if TYPE_CHECKING:
     from dsbif.agents.moshi import MoshiSettings
+    from dsbif.agents.personaplex import PersonaplexSettings
 
 TINY = "tiny"
 _NEEDED = (
@@ -36,8 +37,6 @@ def load_parts(settings: MoshiSettings) -> Parts:
     except ImportError as error:
         raise ConfigError(_NEEDED.format(error=error)) from error
     device = device_of(settings.device, torch)
-    if device == "cpu":
-        torch.set_num_threads(1)  # a worker a core; threads that wait for one another cost more than they gain
     dtype = getattr(torch, settings.dtype)
     if settings.weights == TINY:
         from dsbif.agents import moshi_tiny
@@ -52,22 +51,33 @@ def load_parts(settings: MoshiSettings) -> Parts:
         except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{settings.weights} cannot be loaded: {one_line(error)}") from error
     _check(settings.weights, mimi, lm)
-    versions = {
+    return Parts(mimi, lm, words.id_to_piece, device, record_of(settings, "moshi", device, torch))
+
+
+def record_of(settings: MoshiSettings | PersonaplexSettings, package: str, device: str, torch: Any) -> dict[str, str]:
+    """What a record says of weights, package and machine."""
+    return {
         "weights": settings.weights,
-        "moshi": version_of("moshi"),
+        "moshi": _version_of(package),
         "torch": str(torch.__version__),
         "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
         "dtype": settings.dtype,
     }
-    return Parts(mimi, lm, words.id_to_piece, device, versions)
 
 
 def device_of(asked: str, torch: Any) -> str:
-    """The device that a setting means.
+    """The device that a setting means; where it is the CPU, PyTorch is kept to one thread.
 
     Raises:
         ConfigError: it is none, or is not there.
     """
+    device = _device(asked, torch)
+    if device == "cpu":
+        torch.set_num_threads(1)  # a worker a core; threads that wait for one another cost more than they gain
+    return device
+
+
+def _device(asked: str, torch: Any) -> str:
     there = bool(torch.cuda.is_available())
     if asked == "auto":
         return "cuda" if there else "cpu"
@@ -83,17 +93,26 @@ def _checkpoint(weights: str, loaders: Any) -> Any:
     home = Path(weights)
     if home.is_dir():
         return _from_folder(home, loaders)
-    if home.is_absolute() or weights.startswith(".") or weights.count("/") != 1:
-        raise ConfigError(
-            f"model.weights names {weights}, which is no folder; wanted one, a name of the hub such as "
-            f"{loaders.DEFAULT_REPO}, or {TINY}."
-        )
+    check_hub_name(weights, loaders.DEFAULT_REPO)
     try:
         return loaders.CheckpointInfo.from_hf_repo(weights)
     except Exception as error:
         raise ConfigError(
             f"the checkpoint {weights} is no folder, and the hub does not give it: {one_line(error)}"
         ) from error
+
+
+def check_hub_name(weights: str, example: str) -> None:
+    """Whether what is no folder can be a name of the hub.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if Path(weights).is_absolute() or weights.startswith(".") or weights.count("/") != 1:
+        raise ConfigError(
+            f"model.weights names {weights}, which is no folder; wanted one, a name of the hub such as "
+            f"{example}, or {TINY}."
+        )
 
 
 def _from_folder(home: Path, loaders: Any) -> Any:
@@ -134,7 +153,7 @@ def _check(weights: str, mimi: Any, lm: Any) -> None:
         raise ConfigError(f"{weights} is no model that talks with a user: it hears only, or translates.")
 
 
-def version_of(package: str) -> str:
+def _version_of(package: str) -> str:
     """An installed package's version, for the record."""
     try:
         return version(package)

@@ -55,7 +55,7 @@ class MoshiWsSettings:
         check_server(self)
 
 
-def check_server(settings: Any) -> None:
+def check_server(settings: MoshiWsSettings) -> None:
     """The keys that a server's client has.
 
     Raises:
@@ -64,7 +64,7 @@ def check_server(settings: Any) -> None:
     check_url("base_url", settings.base_url, ("ws", "wss"))
     if not settings.open_timeout_s > 0:
         raise ValueError(f"open_timeout_s is {settings.open_timeout_s}; wanted seconds above 0")
-    for key in fields(MoshiWsSettings):
+    for key in fields(settings):
         value = getattr(settings, key.name)
         if key.default is None and value is not None:
             raise ValueError(f"{key.name} is {value}; over transport=ws the server decides it: leave it null")
@@ -109,7 +109,7 @@ def versions() -> dict[str, str]:
     return {"websockets": websockets.__version__, "transport": "ws"}
 
 
-async def dial(peer: Peer, url: str, settings: Any) -> Any:
+async def dial(peer: Peer, url: str, settings: MoshiWsSettings) -> Any:
     """A connection whose server has said that it is ready.
 
     Raises:

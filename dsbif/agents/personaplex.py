@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dsbif.agents.moshi import FRAME_SAMPLES, check_sampling, emitted
+from dsbif.agents.moshi import FRAME_SAMPLES, check_model, emitted
 from dsbif.agents.moshi_dice import Dice
 from dsbif.agents.moshi_words import Words
 from dsbif.agents.personaplex_words import check_voice, wrapped
@@ -48,12 +48,8 @@ class PersonaplexSettings:
     device: str
 
     def __post_init__(self) -> None:
-        check_sampling(self.temperature, self.temperature_text, self.top_k, self.top_k_text)
+        check_model(self)
         check_voice(self.voice)
-        if self.dtype not in ("float32", "bfloat16", "float16"):
-            raise ValueError(f"dtype is '{self.dtype}'; wanted float32, bfloat16 or float16")
-        if not self.weights:
-            raise ValueError("weights is empty; wanted a name of the hub, a folder, or tiny")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsbif.agents.moshi_load import device_of, one_line, version_of
+from dsbif.agents.moshi_load import TINY, check_hub_name, device_of, one_line, record_of
 from dsbif.agents.personaplex import Parts
 from dsbif.errors import ConfigError
 
 if TYPE_CHECKING:
     from dsbif.agents.personaplex import PersonaplexSettings
 
-TINY = "tiny"
 _VOICES = "voices.tgz"
 _NEEDED = (
     "PersonaPlex needs NVIDIA's fork of the package moshi, which cannot live beside Kyutai's ({found}). Make an "
@@ -38,18 +37,10 @@ def load_parts(settings: PersonaplexSettings) -> Parts:
     import torch
 
     device = device_of(settings.device, torch)
-    if device == "cpu":
-        torch.set_num_threads(1)  # a worker a core; threads that wait for one another cost more than they gain
     dtype = getattr(torch, settings.dtype)
     load: Callable[..., tuple[Any, ...]] = _tiny if settings.weights == TINY else _checkpoint
     mimi, lm, words, load_voice = load(settings, device, dtype)
-    versions = {
-        "weights": settings.weights,
-        "moshi": version_of("moshi-personaplex"),
-        "torch": str(torch.__version__),
-        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
-        "dtype": settings.dtype,
-    }
+    versions = record_of(settings, "moshi-personaplex", device, torch)
     return Parts(package, mimi, lm, load_voice, words.encode, words.id_to_piece, device, versions)
 
 
@@ -96,11 +87,7 @@ def _file(weights: str, name: str) -> Path:
         if not (home / name).is_file():
             raise ConfigError(f"{home} is no PersonaPlex checkpoint: {name} is missing.")
         return home / name
-    if home.is_absolute() or weights.startswith(".") or weights.count("/") != 1:
-        raise ConfigError(
-            f"model.weights names {weights}, which is no folder; wanted one, a name of the hub such as "
-            f"nvidia/personaplex-7b-v1, or {TINY}."
-        )
+    check_hub_name(weights, "nvidia/personaplex-7b-v1")
     from huggingface_hub import hf_hub_download
 
     try:

@@ -9,12 +9,12 @@ That server also fails on an empty prompt, our L0; ``model.empty_prompt`` says w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 import numpy as np
 
-from dsbif.agents.moshi_ws import PATH, MoshiSession, check_server, dial, versions
+from dsbif.agents.moshi_ws import PATH, MoshiSession, MoshiWsSettings, check_server, dial, versions
 from dsbif.agents.personaplex_words import check_voice, wrapped
 from dsbif.agents.sockets import Peer
 from dsbif.errors import AgentError, AgentLostError
@@ -22,31 +22,16 @@ from dsbif.session.agent import AgentFacts, Note
 
 
 @dataclass(frozen=True, slots=True)
-class PersonaplexWsSettings:
-    """The keys of ``conf/model/personaplex.yaml`` under ``conf/model/transport/personaplex-ws.yaml``.
+class PersonaplexWsSettings(MoshiWsSettings):
+    """The keys of ``conf/model/personaplex.yaml`` under ``conf/model/transport/personaplex-ws.yaml``."""
 
-    Those that the server decides are null there: a value would be recorded, and be true of nothing.
-    """
-
-    base_url: str
-    tls_verify: bool
-    open_timeout_s: float
-    voice: str
-    empty_prompt: str
+    voice: str = field(kw_only=True)
+    empty_prompt: str = field(kw_only=True)
     voices: str | None = None
-    weights: str | None = None
-    temperature: float | None = None
-    temperature_text: float | None = None
-    top_k: int | None = None
-    top_k_text: int | None = None
-    dtype: str | None = None
-    device: str | None = None
 
     def __post_init__(self) -> None:
         check_server(self)
         check_voice(self.voice)
-        if self.voices is not None:
-            raise ValueError(f"voices is {self.voices}; over transport=ws the server decides it: leave it null")
 
 
 class PersonaplexWs:

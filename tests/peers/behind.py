@@ -71,10 +71,7 @@ class HeardOut:
         self._lines = Path(lines)
 
     def reply(self, prompt: str, user: Pcm, seed: int) -> Reply:
-        said = hear_out(CascadeVoice(prompt, self._lines), user)
-        sound = [emission.pcm for emission in said if isinstance(emission, AgentAudio)]
-        words = [emission.text for emission in said if isinstance(emission, AgentText)]
-        return Reply(np.concatenate([np.zeros(0, np.float32), *sound]), " ".join(words), 0.0)
+        return hear_out(CascadeVoice(prompt, self._lines), user)
 
     def close(self) -> None:
         pass

@@ -16,10 +16,9 @@ from peers.serving import in_thread
 from peers.voice import MakeVoice
 from pydantic import BaseModel, ConfigDict
 from websockets.asyncio.server import Request, Response, ServerConnection, serve
-from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 
-from dsbif.session.agent import AgentAudio, AgentText, Emission
+from dsbif.session.agent import Reply
 from dsbif.session.pcm import Pcm
 
 PREFIX = "You are asked to generate both text and speech tokens at the same time."
@@ -103,7 +102,7 @@ class _Running:
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         status = self._manners.refuse or (None if request.path == "/api/chat" else 404)
-        return None if status is None else Response(status, "Refused", Headers({"Content-Length": "0"}), b"")
+        return None if status is None else connection.respond(status, "")
 
     async def _connected(self, socket: ServerConnection) -> None:
         heard = Heard(socket.request.path if socket.request else "")
@@ -171,9 +170,9 @@ class _Session:
             pcm = np.concatenate(self._recorded)
             self._heard.turns.append(pcm)
             voice = voice or self._make_voice(self._heard.rendered or "")
-            said = hear_out(voice, pcm)
+            reply = hear_out(voice, pcm)
             if not await self._instead():
-                await self._answer(said)
+                await self._answer(reply)
 
     async def _instead(self) -> bool:
         """Misbehave in place of an answer."""
@@ -195,18 +194,15 @@ class _Session:
             return manners.dumb
         return True
 
-    async def _answer(self, said: list[Emission]) -> None:
-        sound = [emission.pcm for emission in said if isinstance(emission, AgentAudio)]
-        pcm = np.concatenate([np.zeros(0, np.float32), *sound])
-        data = self._encoded(np.pad(pcm, (0, -len(pcm) % 960)))
+    async def _answer(self, reply: Reply) -> None:
+        data = self._encoded(np.pad(reply.pcm, (0, -len(reply.pcm) % 960)))
         size = self._manners.chunk_bytes or max(1, len(data))
         for start in range(0, len(data), size):
             await self._socket.send(b"\x01" + data[start : start + size])
             await asyncio.sleep(self._manners.piece_s)
-        text = " ".join(emission.text for emission in said if isinstance(emission, AgentText))
         kind = b"\x07\x05" if self._manners.coloured else b"\x02"
-        for start in range(0, len(text), 4):
-            await self._socket.send(kind + text[start : start + 4].encode())
+        for start in range(0, len(reply.text), 4):
+            await self._socket.send(kind + reply.text[start : start + 4].encode())
         if self._manners.final is not None:
             await self._socket.send(b"\x02" + f"\n[Final: {self._manners.final}]".encode())
 

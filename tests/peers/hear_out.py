@@ -3,15 +3,15 @@
 import numpy as np
 from peers.voice import Voice
 
-from dsbif.session.agent import Emission
+from dsbif.session.agent import AgentAudio, AgentText, Emission, Reply
 from dsbif.session.pcm import FRAME_SAMPLES, Pcm
 
 _SILENT_FRAMES = 150
 """3 s without an emission: it has nothing more to say."""
 
 
-def hear_out(voice: Voice, pcm: Pcm) -> list[Emission]:
-    """What a voice emits on hearing the user's side, float32 [n] at 24 kHz, and silence until it has finished."""
+def hear_out(voice: Voice, pcm: Pcm) -> Reply:
+    """What a voice says on hearing the user's side, float32 [n] at 24 kHz, and silence until it has finished."""
     whole = np.pad(pcm, (0, -len(pcm) % FRAME_SAMPLES))
     said: list[Emission] = []
     for start in range(0, len(whole), FRAME_SAMPLES):
@@ -21,4 +21,6 @@ def hear_out(voice: Voice, pcm: Pcm) -> list[Emission]:
         more = voice.hear(np.zeros(FRAME_SAMPLES, np.float32))
         said += more
         quiet = 0 if more else quiet + 1
-    return said
+    sound = [emission.pcm for emission in said if isinstance(emission, AgentAudio)]
+    words = [emission.text for emission in said if isinstance(emission, AgentText)]
+    return Reply(np.concatenate([np.zeros(0, np.float32), *sound]), " ".join(words), 0.0)

@@ -19,7 +19,6 @@ from peers.serving import in_thread
 from peers.voice import MakeVoice, Voice
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from websockets.asyncio.server import Request, Response, ServerConnection, serve
-from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 
 from dsbif.agents.wire import Rate
@@ -197,7 +196,7 @@ class _Gateway:
         status = self._manners.refuse
         if status is None and request.path != "/ws/chat" and not request.path.startswith("/ws/duplex/adx_"):
             status = 403  # as Starlette answers where no route is
-        return None if status is None else Response(status, "Refused", Headers({"Content-Length": "0"}), b"")
+        return None if status is None else connection.respond(status, "")
 
     async def _connected(self, socket: ServerConnection) -> None:
         assert socket.request is not None
@@ -248,9 +247,8 @@ class _Gateway:
 
     async def _answer(self, socket: ServerConnection, voice: Voice, user: Pcm) -> None:
         rate = Rate(16_000, 24_000)
-        said = hear_out(voice, np.concatenate([rate.push(user), rate.flush()]))
-        text = " ".join(emission.text for emission in said if isinstance(emission, AgentText))
-        sound = b"".join(_bytes(emission.pcm) for emission in said if isinstance(emission, AgentAudio))
+        reply = hear_out(voice, np.concatenate([rate.push(user), rate.flush()]))
+        text, sound = reply.text, _bytes(reply.pcm)
         for start in range(0, len(text), 5):
             await _send(socket, type="chunk", text_delta=text[start : start + 5])
         pieces = _pieces(sound, self._manners.chunk_bytes)

@@ -17,7 +17,6 @@ import sphn
 from peers.serving import in_thread
 from peers.voice import MakeVoice
 from websockets.asyncio.server import Request, Response, ServerConnection, serve
-from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 
 from dsbif.session.agent import AgentAudio, AgentText, Emission, Interrupted
@@ -115,7 +114,7 @@ class _Running:
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         known = urlsplit(request.path).path == "/api/chat"
         status = self._manners.refuse or (None if known else 404)
-        return None if status is None else Response(status, "Refused", Headers({"Content-Length": "0"}), b"")
+        return None if status is None else connection.respond(status, "")
 
     async def _connected(self, socket: ServerConnection) -> None:
         assert socket.request is not None
