@@ -44,7 +44,12 @@ PACING = (
     "++model.pacing.answer_timeout_s=0", "++model.pacing.final_timeout_s=0", "++model.pacing.flush_s=0",
 )  # fmt: skip
 """One for all; the tail is as long as the cascade takes to repeat an order (R6_B)."""
-ALL_AT_ONCE = 12
+CASES = 12
+AT_ONCE = 4
+"""A peer hears with a detector a session, in the client's own process: with all twelve, they hold one another up."""
+LATE_MS = 60.0
+"""Three frames. Where a frame went out later, the machine did not keep the clock, and what came of it says nothing."""
+ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -66,13 +71,13 @@ WIRES = {
     # Sound comes in answer to pieces of 160 ms, and no words at all: READBACK is unscored.
     "freeze_omni": Wire(
         ["model=freeze_omni"],
-        partial(freeze_omni_peer, manners=freeze_omni.Manners(max_users=ALL_AT_ONCE, burst=True)),
+        partial(freeze_omni_peer, manners=freeze_omni.Manners(max_users=AT_ONCE + 1, burst=True)),
         grain=["+model.piece_s=0.16", "+model.asked_for=true", "+model.wordless=true"],
     ),
     # It decides once a second.
     "minicpmo": Wire(
         ["model=minicpmo", "transport=duplex"],
-        partial(minicpmo_peer, manners=minicpmo.Manners(workers=ALL_AT_ONCE)),
+        partial(minicpmo_peer, manners=minicpmo.Manners(workers=AT_ONCE)),
         grain=["+model.piece_s=1.0"],
     ),
     "minicpmo in turns": Wire(["model=minicpmo"], minicpmo_peer, live=False),
@@ -135,10 +140,13 @@ def test_the_verdicts_are_the_cascades_own(name: str, desk: Desk) -> None:
     wire = WIRES[name]
     own = desk.without_clock(wire)
     recognised = ears_of(cascade_settings().asr).recognised
-    with wire.peer(partial(CascadeVoice, lines=desk.lines)) as peer:
-        at_once = [f"model.rows={ALL_AT_ONCE}"] if wire.live else []
-        found = desk.run(name, *wire.words, f"{wire.address}={peer.url}", *at_once)
-    assert [session.faults for session in peer.sessions] == [[]] * ALL_AT_ONCE
+    for attempt in range(ATTEMPTS):
+        with wire.peer(partial(CascadeVoice, lines=desk.lines)) as peer:
+            at_once = [f"model.rows={AT_ONCE}"] if wire.live else []
+            found = desk.run(f"{name}-{attempt}", *wire.words, f"{wire.address}={peer.url}", *at_once)
+        if _latest_ms(found) <= LATE_MS:
+            break
+    assert [session.faults for session in peer.sessions] == [[]] * CASES
     assert {record.status for record in _records(found)} == {"ok"}
     # No barge-in reaches a system that answers in turns, and its recordings say so.
     assert [record.flags for record in _records(found)] == [record.flags for record in _records(own)]
@@ -149,11 +157,11 @@ def test_the_verdicts_are_the_cascades_own(name: str, desk: Desk) -> None:
 def test_what_is_compared_can_differ(desk: Desk) -> None:
     own, coarse = desk.without_clock(WIRES["websocket"]), desk.without_clock(WIRES["minicpmo"])
     rows = _rows(own)
-    assert len(rows) == ALL_AT_ONCE
+    assert len(rows) == CASES
     assert {row.passed for row in rows} == {True, False}
     assert not any(row.verdict is None or row.verdict.borderline for row in rows)
     assert _unlike(own, own) == []
-    assert len(_unlike(own, coarse)) > ALL_AT_ONCE // 2
+    assert len(_unlike(own, coarse)) > CASES // 2
 
 
 def _rows(outcome: Outcome) -> Sequence[ResultRow]:
@@ -163,6 +171,11 @@ def _rows(outcome: Outcome) -> Sequence[ResultRow]:
 
 def _records(outcome: Outcome) -> list[Recording]:
     return [read_recording(outcome.run_dir.rec(row.test_case_id)) for row in _rows(outcome)]
+
+
+def _latest_ms(outcome: Outcome) -> float:
+    """How late a frame went out at most; 0 without a clock."""
+    return max(record.lateness_ms.get("max", 0.0) for record in _records(outcome))
 
 
 def _unlike(own: Outcome, found: Outcome) -> list[str]:
