@@ -5,7 +5,6 @@ would drift by what each turn of the loop costs; a deadline that was missed is m
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -38,18 +37,18 @@ class WallClock:
     """Paces one session to real time. Starts when it is made.
 
     Args:
-        read: monotonic time in seconds.
+        read: monotonic time in seconds; by default the running event loop's.
         sleep: waits for a number of seconds.
     """
 
     def __init__(
         self,
-        read: Callable[[], float] = time.monotonic,
+        read: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._read = read
+        self._read = read or asyncio.get_running_loop().time
         self._sleep = sleep
-        self._start = read()
+        self._start = self._read()
 
     @property
     def now_samples(self) -> int:

@@ -22,7 +22,7 @@ from dsbif.build.assets import locate
 from dsbif.build.voices import make_engine
 from dsbif.files import CONF_DIR
 from dsbif.session.agent import AgentAudio, AgentText, Emission, TurnDone
-from dsbif.session.pcm import FRAME_SAMPLES, SAMPLE_RATE_HZ, Pcm
+from dsbif.session.pcm import FRAME_SAMPLES, Pcm
 
 
 class Voice(Protocol):
@@ -91,46 +91,19 @@ def cascade_settings() -> CascadeSettings:
 
 
 class RememberingEars(Ears):
-    """Hears the same speech once: recognising takes a core half a second, and a live peer's sessions share a thread."""
+    """Recognises the same samples once, which takes a core half a second."""
 
     def __init__(self, model_dir: Path) -> None:
         super().__init__(model_dir)
-        self._known: list[tuple[Pcm, str]] = []
-        self.recognised = 0
+        self._known: dict[bytes, str] = {}
 
     def transcribe(self, pcm: Pcm) -> str:
-        """As ``Ears``, of samples taken to 16 bits as every wire does; the words of the same speech where it is known.
-
-        On a wall clock a turn is cut at another window of the detector than in lockstep, now and then.
-        """
+        """As ``Ears``, of samples taken to 16 bits as every wire does."""
         heard = quantised(pcm)
-        words = next((words for known, words in self._known if _same_speech(known, heard)), None)
-        if words is None:
-            self.recognised += 1
-            words = super().transcribe(heard)
-            self._known.append((heard, words))
-        return words
-
-
-_CUT_ELSEWHERE = round(0.1 * SAMPLE_RATE_HZ)
-_ALIKE = 0.8
-_COARSE = 6
-"""Voices are told apart below 2 kHz, in a few milliseconds: whoever looks something up holds up every session."""
-
-
-def _coarse(pcm: Pcm) -> Pcm:
-    return pcm[: len(pcm) // _COARSE * _COARSE].reshape(-1, _COARSE).mean(axis=1)
-
-
-def _same_speech(one: Pcm, other: Pcm) -> bool:
-    """Whether two stretches of sound are one, but for where they were cut and what a codec did to them."""
-    if abs(len(one) - len(other)) > _CUT_ELSEWHERE:
-        return False
-    one, other = _coarse(one), _coarse(other)
-    size = 1 << (len(one) + len(other)).bit_length()
-    spectra = np.fft.rfft(one, size), np.fft.rfft(other, size)
-    likeness = np.fft.irfft(spectra[0] * np.conj(spectra[1])).max()
-    return bool(likeness > _ALIKE * np.linalg.norm(one) * np.linalg.norm(other))
+        key = heard.tobytes()
+        if key not in self._known:
+            self._known[key] = super().transcribe(heard)
+        return self._known[key]
 
 
 @cache
