@@ -18,7 +18,9 @@ def explain(error: ValidationError, under: str = "") -> str:
     first = error.errors()[0]
     key = ".".join(str(part) for part in (under, *first["loc"]) if part != "")
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    found = "" if first["type"] == "missing" else f"; found {str(first['input'])[:_SHOWN]!r}"
+    # Of a whole section, the message says what is wrong, and the section is no news.
+    whole = first["type"] == "missing" or not isinstance(first["input"], str | int | float | list | tuple | None)
+    found = "" if whole else f"; found {str(first['input'])[:_SHOWN]!r}"
     return f"key '{key}': {first['msg']}{found}{more}" if key else f"{first['msg']}{found}{more}"
 
 

@@ -14,8 +14,10 @@ from typing import Any
 
 from dsbif.bench.case import Case, TimedSegment
 from dsbif.bench.manifest import case_line, read_manifest
+from dsbif.effects import read_summary
 from dsbif.errors import CaseError, DsbifError
 from dsbif.files import whole_file, write_jsonl
+from dsbif.report.language import Language
 from dsbif.rundir import RunDir
 from dsbif.score.rows import ResultRow, read_rows
 
@@ -27,7 +29,8 @@ def export_official(run_dir: RunDir, out: Path) -> int:
 
     Raises:
         CaseError: the run has no manifest or no verdicts, or its user audio is gone.
-        ConfigError: the run does not say where its user audio lies.
+        ConfigError: the run does not say where its user audio lies, or is not scored.
+        JudgeError: its judgements cannot be read.
     """
     cases = read_manifest(run_dir.manifest)
     rows = {row.test_case_id: row for row in read_rows(run_dir.verdicts)}
@@ -44,7 +47,7 @@ def export_official(run_dir: RunDir, out: Path) -> int:
                 _copy(path, home / path.name)
     scored = [rows[case.test_case_id] for case in cases if case.test_case_id in rows]
     write_jsonl(home / "_scores.jsonl", (_score_line(row) for row in scored if row.verdict is not None))
-    write_jsonl(home / "_pas.jsonl", ())
+    write_jsonl(home / "_pas.jsonl", _pas_lines(read_summary(run_dir.path).language))
     return len(cases)
 
 
@@ -103,6 +106,15 @@ def _gapless(segments: Sequence[TimedSegment]) -> list[dict[str, Any]]:
 
 def _score_line(row: ResultRow) -> dict[str, Any]:
     return {"test_case_id": row.test_case_id, "verdict": bool(row.passed)}
+
+
+def _pas_lines(language: Language | None) -> list[dict[str, Any]]:
+    judged = [] if language is None else language.judgements
+    return [
+        {"test_case_id": one.test_case_id, "pas": one.fields.pas, "l4_category": one.fields.l4_category}
+        for one in judged
+        if one.fields is not None
+    ]
 
 
 def _copy(source: Path, target: Path) -> None:

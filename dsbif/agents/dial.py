@@ -1,12 +1,14 @@
-"""Opening a websocket to a server that somebody runs for themselves, and reading the JSON that it sends."""
+"""Opening a websocket so that none stays open; what a server of one's own is opened with; reading the JSON it sends."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
 import ssl
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +20,35 @@ if TYPE_CHECKING:
 
 _CLOSE_S = 3.0
 """How long a closing handshake may take: the conversation is over."""
+Ready = TypeVar("Ready")
+
+
+async def dialled(
+    connecting: Awaitable[Any],
+    greet: Callable[[Any], Awaitable[Ready]],
+    unopened: Callable[[BaseException], AgentError],
+) -> tuple[Any, Ready]:
+    """A connection on which both sides have said what comes first; closed where that fails or is given up.
+
+    Args:
+        connecting: opens it.
+        greet: says and hears what comes before the session.
+        unopened: what an error means.
+
+    Raises:
+        AgentError: what ``unopened`` made of an error.
+    """
+    socket: Any = None
+    try:
+        socket = await connecting
+        return socket, await greet(socket)
+    except BaseException as error:
+        if socket is not None:
+            with contextlib.suppress(Exception):
+                await socket.close()
+        if isinstance(error, Exception):
+            raise unopened(error) from None
+        raise
 
 
 def options(url: str, tls_verify: bool = True) -> dict[str, Any]:

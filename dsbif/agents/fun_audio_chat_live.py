@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dsbif.agents.dial import options
+from dsbif.agents.dial import dialled, options
 from dsbif.agents.fun_audio_chat import FunAudioChatSettings, facts_of, prompt_of, url_of
 from dsbif.agents.fun_audio_chat_wire import PAUSE, START, Content, audio_messages, check_handshake, prompt_message
 from dsbif.agents.sockets import Peer
@@ -58,18 +58,13 @@ class FunAudioChatLive:
 
         settings = self._settings
         rendered = prompt_of(settings, prompt)
-        socket: Any = None
-        try:
-            socket = await connect(url_of(settings), **options(settings.base_url), open_timeout=settings.open_timeout_s)
+
+        async def greet(socket: Any) -> None:
             check_handshake(await asyncio.wait_for(socket.recv(), settings.open_timeout_s), self._peer)
             await socket.send(prompt_message(rendered))
-        except BaseException as error:
-            if socket is not None:
-                with contextlib.suppress(Exception):
-                    await socket.close()
-            if isinstance(error, Exception):
-                raise self._peer.unopened(error) from None
-            raise
+
+        connecting = connect(url_of(settings), **options(settings.base_url), open_timeout=settings.open_timeout_s)
+        socket, _ = await dialled(connecting, greet, self._peer.unopened)
         return FunAudioChatSession(socket, self._peer, settings, Note("prompt", rendered))
 
     async def close(self) -> None:

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from dsbif.agents.dial import Float32Reader, message_of, options, to_float32
+from dsbif.agents.dial import Float32Reader, dialled, message_of, options, to_float32
 from dsbif.agents.minicpmo import HEARS_HZ, NAME, MinicpmoSettings, address, fault_of, unopened
 from dsbif.agents.sockets import Peer, package
 from dsbif.agents.wire import Rate, Words
@@ -107,23 +107,17 @@ class MinicpmoDuplex:
         """
         from websockets.asyncio.client import connect
 
-        socket: Any = None
-        try:
-            socket = await connect(
-                address(self._settings.base_url, f"/ws/duplex/adx_{uuid4().hex}"),
-                open_timeout=self._settings.open_timeout_s,
-                **options(self._settings.base_url, self._settings.tls_verify),
-            )
+        async def greet(socket: Any) -> dict[str, Any]:
             await self._queue(socket)
             await socket.send(json.dumps(prepare_of(self._settings, prompt), ensure_ascii=False))
-            prepared = await self._expect(socket, "prepared", ())
-        except BaseException as error:
-            if socket is not None:
-                with contextlib.suppress(Exception):
-                    await socket.close()
-            if isinstance(error, Exception):
-                raise unopened(error, self._peer) from None
-            raise
+            return await self._expect(socket, "prepared", ())
+
+        connecting = connect(
+            address(self._settings.base_url, f"/ws/duplex/adx_{uuid4().hex}"),
+            open_timeout=self._settings.open_timeout_s,
+            **options(self._settings.base_url, self._settings.tls_verify),
+        )
+        socket, prepared = await dialled(connecting, greet, lambda error: unopened(error, self._peer))
         return MinicpmoSession(socket, self._peer, Note("prompt_length", str(prepared.get("prompt_length"))))
 
     async def _queue(self, socket: Any) -> None:

@@ -13,11 +13,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dsbif.agents.dial import options, shown
+from dsbif.agents.dial import dialled, options, shown
 from dsbif.agents.moshi import FRAME_SAMPLES
 from dsbif.agents.moshi_words import Words
 from dsbif.agents.opus import OpusReader, OpusWriter
@@ -117,31 +118,22 @@ async def dial(peer: Peer, url: str, settings: MoshiWsSettings) -> Any:
     """
     from websockets.asyncio.client import connect
 
-    socket: Any = None
-    try:
-        chosen = options(settings.base_url, settings.tls_verify)
-        socket = await connect(url, open_timeout=settings.open_timeout_s, **chosen)
-        first = await _first(socket, peer, settings.open_timeout_s)
-        if isinstance(first, str) or first[:1] != bytes([_READY]):
-            raise AgentError(f"{peer.name} did not say that it is ready: wanted 00, got {shown(first)}.")
-    except BaseException as error:
-        if socket is not None:
-            with contextlib.suppress(Exception):
-                await socket.close()
-        if isinstance(error, Exception):
-            raise peer.unopened(error) from None
-        raise
+    chosen = options(settings.base_url, settings.tls_verify)
+    connecting = connect(url, open_timeout=settings.open_timeout_s, **chosen)
+    socket, _ = await dialled(connecting, partial(_ready, peer, settings.open_timeout_s), peer.unopened)
     return socket
 
 
-async def _first(socket: Any, peer: Peer, timeout_s: float) -> Any:
+async def _ready(peer: Peer, timeout_s: float, socket: Any) -> None:
     try:
-        return await asyncio.wait_for(socket.recv(), timeout_s)
+        first = await asyncio.wait_for(socket.recv(), timeout_s)
     except TimeoutError:
         raise AgentLostError(
             f"{peer.name} was not ready within {timeout_s:g} s of connecting; it serves one session at a time: does "
             "another use it?"
         ) from None
+    if isinstance(first, str) or first[:1] != bytes([_READY]):
+        raise AgentError(f"{peer.name} did not say that it is ready: wanted 00, got {shown(first)}.")
 
 
 class MoshiSession:

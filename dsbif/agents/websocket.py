@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dsbif.agents.dial import dialled
 from dsbif.agents.sockets import Peer, check_url, key_from, package
 from dsbif.agents.websocket_messages import VERSION, Messages, Ready, ready_of
 from dsbif.agents.wire import Rate, to_pcm16
@@ -61,27 +62,21 @@ class Websocket:
         """
         from websockets.asyncio.client import connect
 
-        socket: Any = None
-        try:
-            # Whoever cancels an opening decides how long it may take; an answer may come in one message of any size.
-            socket = await connect(
-                self._peer.url,
-                additional_headers=self._headers,
-                open_timeout=None,
-                close_timeout=3.0,
-                max_size=None,
-                compression=None,
-            )
+        async def greet(socket: Any) -> Ready:
             start = {"type": "start", "version": VERSION, "prompt": prompt, "seed": seed}
             await socket.send(json.dumps({**start, "sample_rate_hz": SAMPLE_RATE_HZ}, ensure_ascii=False))
-            ready = ready_of(await socket.recv(), self._peer, self._versions)
-        except BaseException as error:
-            if socket is not None:
-                with contextlib.suppress(Exception):
-                    await socket.close()
-            if isinstance(error, Exception):
-                raise self._peer.unopened(error) from None
-            raise
+            return ready_of(await socket.recv(), self._peer, self._versions)
+
+        # Whoever cancels an opening decides how long it may take; an answer may come in one message of any size.
+        connecting = connect(
+            self._peer.url,
+            additional_headers=self._headers,
+            open_timeout=None,
+            close_timeout=3.0,
+            max_size=None,
+            compression=None,
+        )
+        socket, ready = await dialled(connecting, greet, self._peer.unopened)
         self.facts = ready.facts
         kind = EndPointedSession if ready.user_finished else WebsocketSession
         return kind(socket, self._peer, ready)

@@ -34,7 +34,9 @@ def effects_tables(found: Effects) -> list[RenderableType]:
     if found.rankings:
         parts += [Text(""), _rankings(found.rankings)]
         lines.insert(0, "only wait and yield latency touch the headline: 15 of the sweep's thresholds can differ there")
-    return [*parts, Text("\n".join(lines), style="dim")] if lines else parts
+    if lines:
+        parts += [Text(""), Text("\n".join(lines), style="dim")]
+    return parts
 
 
 def compared(summaries: Sequence[Summary]) -> list[RenderableType]:

@@ -60,21 +60,6 @@ def wilson(k: int, n: int, z: float = Z_95) -> tuple[float, float]:
     return low, high
 
 
-def difference_interval(first: Share, second: Share) -> tuple[float, float] | None:
-    """Newcombe's 95 % interval of ``first - second``, from the two Wilson intervals; None where one counted nothing.
-
-    >>> [round(x, 4) for x in difference_interval(Share(56, 70), Share(48, 80))]
-    [0.0524, 0.3339]
-    """
-    if first.interval is None or second.interval is None:
-        return None
-    p, q = first.k / first.n, second.k / second.n
-    (low1, high1), (low2, high2) = first.interval, second.interval
-    down = math.hypot(p - low1, high2 - q)
-    up = math.hypot(high1 - p, q - low2)
-    return max(-1.0, p - q - down), min(1.0, p - q + up)
-
-
 def mcnemar(only_first: int, only_second: int) -> float:
     """Exact two-sided McNemar test of paired outcomes: p of the discordant pairs under a fair coin.
 

@@ -83,6 +83,12 @@ def test_at_l4_the_conflict_profile_is_told(place: Path) -> None:
     assert conflict["hedged"] == {"k": 1, "n": 6}
     assert "conflict: persona wins 3/6 = 50.0 %" in done.stdout
     assert "conflict: balanced 1/6" in done.stdout
+    assert export(["official", str(place / "runs/r1-profile"), str(place / "out-profile")]) == 0
+    lines = [json.loads(line) for line in (place / "out-profile/oracle/_pas.jsonl").read_text().splitlines()]
+    recordings = (place / "runs/r1-profile/recordings").glob("*.rec.json")
+    assert {line["test_case_id"] for line in lines} == {path.name.removesuffix(".rec.json") for path in recordings}
+    assert sorted(line["l4_category"] for line in lines) == sorted(labels)
+    assert all(set(line) == {"test_case_id", "pas", "l4_category"} and line["pas"] == GOOD["pas"] for line in lines)
 
 
 def test_what_the_judge_could_not_say_is_counted_and_never_zero(place: Path) -> None:

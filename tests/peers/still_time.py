@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from unittest.mock import patch
 
-_GLANCE_S = 0.00005
+_GLANCE_S = 0.0002
 """What was written to a socket of loopback is there by now, on the other side."""
 
 T = TypeVar("T")
