@@ -18,7 +18,7 @@ run: $(VENV)/.run  ## install, fetch the speech models, run the default agent on
 	$(PY) -m dsbif.run $(ARGS)
 
 test: $(VENV)/.dev $(NEMO)/.factor slurm chromium  ## install what the tests need and pass them all
-	$(PY) -m pytest -n auto $(ARGS)
+	$(PY) -m pytest -n auto --dist worksteal $(ARGS)
 
 check: $(VENV)/.dev  ## style, types, the laws of the house, the benchmark's own gates
 	$(PY) -m ruff check .

@@ -35,7 +35,7 @@ def effects_tables(found: Effects) -> list[RenderableType]:
         parts += [Text(""), _rankings(found.rankings)]
         lines.insert(0, "only wait and yield latency touch the headline: 15 of the sweep's thresholds can differ there")
     if lines:
-        parts += [Text(""), Text("\n".join(lines), style="dim")]
+        parts.append(Text("\n".join(("", *lines)), style="dim"))
     return parts
 
 
