@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _CLOSE_S = 3.0
 """How long a closing handshake may take: the conversation is over."""
-Ready = TypeVar("Ready")
+_Greeted = TypeVar("_Greeted")
 
 
 async def dialled(
     connecting: Awaitable[Any],
-    greet: Callable[[Any], Awaitable[Ready]],
+    greet: Callable[[Any], Awaitable[_Greeted]],
     unopened: Callable[[BaseException], AgentError],
-) -> tuple[Any, Ready]:
+) -> tuple[Any, _Greeted]:
     """A connection on which both sides have said what comes first; closed where that fails or is given up.
 
     Args:
