@@ -4,7 +4,7 @@ Each stage reads the files that the one before it left and can run alone; what i
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from dsbif.report.aggregate import Conditions, Summary, summary_json
 from dsbif.report.track import TrackerSettings, track
 from dsbif.rundir import RunDir
 from dsbif.score import RULES_VERSION
+from dsbif.score.measure import Measurement, Unscored
 from dsbif.scoring import score
 from dsbif.selection import select
 from dsbif.session.foreign import read_any_recording
@@ -227,6 +228,7 @@ def _score(config: RunConfig, run_dir: RunDir, cases: list[Case], corpus: Path) 
         listen_rule=str(config.thresholds["listen_rule"]),
         thresholds=str(config.thresholds["name"]),
         conditioning=_conditioning(run_dir, cases),
+        transcript=_whose_words(measured),
     )
     hints = []
     try:
@@ -243,6 +245,12 @@ def _score(config: RunConfig, run_dir: RunDir, cases: list[Case], corpus: Path) 
 
 def _levels(cases: list[Case]) -> str:
     return ", ".join(sorted({str(case.level) for case in cases}))
+
+
+def _whose_words(measured: Iterable[Measurement | Unscored]) -> str:
+    """A recogniser by its name, the agent's own by ``native``; of all cases that could be measured."""
+    told = {one.transcript_engine or one.transcript_source for one in measured if isinstance(one, Measurement)}
+    return ", ".join(sorted(told)) or "unknown"
 
 
 def _conditioning(run_dir: RunDir, cases: list[Case]) -> str:

@@ -66,7 +66,8 @@ def read_summary(path: Path, allow_mixed: bool = False) -> Summary:
     run_dir = RunDir(path)
     found = _summary(path)
     try:
-        conditions = Conditions(**{name: str(found[name]) for name in _CONDITIONS})
+        known = {name: str(found[name]) for name in _CONDITIONS}
+        conditions = Conditions(**known, transcript=str(found.get("transcript", "unknown")))
         judge = (found.get("pas") or {}).get("judge")
     except (KeyError, AttributeError) as error:
         raise _unscored(path, error) from error

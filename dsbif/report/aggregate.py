@@ -20,7 +20,11 @@ from dsbif.score.rows import ResultRow
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Under what a run was scored: everything that a reader needs in order to compare it."""
+    """Under what a run was scored: everything that a reader needs in order to compare it.
+
+    ``transcript``: whose words READBACK counts and a judge reads: ``native`` for the agent's own, a recogniser by its
+    name and version, ``none``; several, with commas, where cases differ.
+    """
 
     model: str
     level: str
@@ -28,6 +32,7 @@ class Conditions:
     listen_rule: str
     thresholds: str
     conditioning: str
+    transcript: str = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,7 @@ def summary_json(summary: Summary) -> dict[str, Any]:
         "windows": conditions.windows,
         "thresholds": conditions.thresholds,
         "conditioning": conditions.conditioning,
+        "transcript": conditions.transcript,
     }
 
 

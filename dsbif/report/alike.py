@@ -76,9 +76,13 @@ def _limits(summaries: Sequence[Summary]) -> Mapping[str, list[tuple[str, str]]]
 
 def notes(summaries: Sequence[Summary]) -> Iterable[str]:
     """What does not forbid a comparison, and must be known to read it."""
-    found = [(name_of(one), one.conditions.conditioning) for one in summaries]
-    if len({value for _, value in found}) > 1:
-        yield f"conditioning differs: {_told(found)}"
+    differing = {
+        "conditioning differs": [(name_of(one), one.conditions.conditioning) for one in summaries],
+        "transcripts differ": [(name_of(one), one.conditions.transcript) for one in summaries],
+    }
+    for what, found in differing.items():
+        if len({value for _, value in found}) > 1:
+            yield f"{what}: {_told(found)}"
     unmoved = dict.fromkeys(one.conditions.model for one in summaries if one.conditions.conditioning == "none")
     if unmoved:
         yield f"{', '.join(unmoved)}: takes no prompt, so no difference between its levels is a prompt's effect"

@@ -18,6 +18,7 @@ _CONDITIONING = {
     "partial": "prompt applied in part",
     "none": "prompt NOT applied: this agent has no way to take one",
 }
+_WORDS = {"native": "the agent's own words", "none": "no transcript"}
 
 
 def run_table(summary: Summary) -> RenderableType:
@@ -35,11 +36,16 @@ def _title(summary: Summary) -> Text:
     text = Text.assemble((c.model, "bold"), " at ", (c.level, "bold"))
     text.append(f"   {len(summary.scored)} of {summary.n_expected} cases scored\n")
     text.append(
-        f"{_CONDITIONING.get(c.conditioning, c.conditioning)}; thresholds {c.thresholds}, windows {c.windows}, "
-        f"LISTEN {c.listen_rule}, rules {RULES_VERSION}",
+        f"{_CONDITIONING.get(c.conditioning, c.conditioning)}; {_words(c.transcript)}; thresholds {c.thresholds}, "
+        f"windows {c.windows}, LISTEN {c.listen_rule}, rules {RULES_VERSION}",
         style="dim",
     )
     return text
+
+
+def _words(transcript: str) -> str:
+    """Whose words were read back and judged, for a reader."""
+    return _WORDS.get(transcript, f"words by {transcript}")
 
 
 def _actions(summary: Summary) -> Table:

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from builders import a_case, a_turn
 from conftest import ASSETS, ESPEAK
 from hydra import compose, initialize_config_dir
-from peers.subjects import SUBJECTS, Subject
+from peers.still_time import still_time
+from peers.subjects import BLOCKING, SUBJECTS, Subject
 from peers.voice import ToneVoice
 
 from dsbif.audio.wav import Samples, read_wav, write_pcm16
@@ -49,7 +51,8 @@ Perform = Callable[..., dict[str, Told]]
 @pytest.fixture(scope="module", params=list(SUBJECTS))
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     before = {key: os.environ.get(key) for key in KEYS}
-    with SUBJECTS[request.param](partial(ToneVoice, seconds=ANSWER_S)) as subject:
+    in_time = nullcontext() if request.param in BLOCKING else still_time()
+    with in_time, SUBJECTS[request.param](partial(ToneVoice, seconds=ANSWER_S)) as subject:
         os.environ.update(dict.fromkeys(KEYS, subject.key))
         yield subject
         if subject.wire is not None:

@@ -32,6 +32,7 @@ def test_runs_are_compared_from_their_files(folder: Path) -> None:
     assert found["missing"] == ["oracle: L0, L3, L4a, L4b missing", "silent: L0, L3, L4a, L4b missing"]
     assert found["notes"] == [
         "conditioning differs: full: oracle L1 and oracle L2, none: silent L1 and silent L2",
+        "transcripts differ: native: oracle L1 and oracle L2, none: silent L1 and silent L2",
         "silent: takes no prompt, so no difference between its levels is a prompt's effect",
     ]
     assert [(one["model"], one["level"], one["all"]["n"]) for one in found["levels"]] == [

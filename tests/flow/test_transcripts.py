@@ -122,8 +122,11 @@ def test_whisper_is_heard_instead_of_the_agent_where_asked(place: Path) -> None:
     assert (measured["transcript_source"], measured["transcript_engine"]) == ("asr", engine)
     assert (measured["readback"]["source"], measured["readback"]["scope"]) == ("asr", "from-turn-2")
     assert rec["transcript"]["source"] == "native"
+    assert summary(place, "said")["transcript"] == engine
+    assert f"words by {engine}" in " ".join(done.stdout.split())
     # and back: the agent's own words, which the first run scored
     assert dsbif(place, "stage=score", "run=said").returncode == 0
+    assert summary(place, "said")["transcript"] == "native"
     assert "as heard by" not in _lines(run / "verdicts.jsonl")[tid]["verdict"]["why"]
 
 
@@ -172,6 +175,7 @@ def test_auto_asks_the_recogniser_only_where_the_agent_says_nothing(place: Path)
     done = dsbif(place, "stage=score", "run=mute")
     assert done.returncode == 1
     assert {case["reason"] for case in summary(place, "mute")["unscored"]} == {"no_transcript"}
+    assert summary(place, "mute")["transcript"] == "none"
     assert "transcript=whisper makes one" in (place / "runs/mute/verdicts.jsonl").read_text()
     done = dsbif(place, "stage=score", "run=mute", "transcript=auto")
     assert done.returncode == 0, done.stderr

@@ -131,7 +131,8 @@ SUBJECTS: dict[str, Open] = {
     # A chunk of a second, and what resampling holds back.
     "minicpmo": _minicpmo(),
     "minicpmo duplex": _minicpmo("transport=duplex", slack_samples=24_960),
-    "fun_audio_chat": _fun_audio_chat(),
+    # To silence it gives no answer, which is waited for.
+    "fun_audio_chat": _fun_audio_chat("model.answer_timeout_s=3"),
     # Silence between turns is not sent: 0.64 of 4 s at least twice.
     "fun_audio_chat live": _fun_audio_chat("transport=live", slack_samples=100_000),
     "freeze_omni": _freeze_omni,
@@ -142,3 +143,6 @@ SUBJECTS: dict[str, Open] = {
     "factor": _plain("model=custom", "model.target=peers.factor:StandIn", "model.rows=2"),
     "custom live": _plain("model=custom", "model.target=peers.own:LiveEcho", "model.rows=3"),
 }
+
+BLOCKING = ("minicpmo", "fun_audio_chat")
+"""Those whose client waits for whole answers without an event loop, so that no time may stand still for their peers."""

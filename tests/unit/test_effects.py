@@ -316,6 +316,12 @@ def test_different_conditioning_is_a_note() -> None:
     assert effects([a_run(Level.L1, 1, conditioning="full")]).notes == ()
 
 
+def test_words_of_different_recognisers_are_a_note() -> None:
+    runs = [a_run(Level.L1, 1, conditioning="full", transcript="native")]
+    runs.append(a_run(Level.L1, 1, "b", conditioning="full", transcript="whisper-tiny-en faster-whisper 1.2.1"))
+    assert effects(runs).notes == ("transcripts differ: native: moshi L1, whisper-tiny-en faster-whisper 1.2.1: b L1",)
+
+
 def test_a_run_over_several_levels_is_taken_apart() -> None:
     one, two = a_run(Level.L1, 10), a_run(Level.L2, 4)
     both = replace(one, conditions=replace(one.conditions, level="L1, L2"), rows=(*two.rows, *one.rows))

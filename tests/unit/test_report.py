@@ -1,5 +1,6 @@
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from builders import a_row
@@ -81,6 +82,20 @@ def test_the_table_says_everything_at_any_width(width: int) -> None:
         assert wanted in text
     assert "3 of 5 cases scored" in text
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("transcript", "told"),
+    [
+        ("native", "; the agent's own words;"),
+        ("none", "; no transcript;"),
+        ("whisper-tiny-en faster-whisper 1.2.1", "; words by whisper-tiny-en faster-whisper 1.2.1;"),
+    ],
+)
+def test_the_table_says_whose_words_they_are(transcript: str, told: str) -> None:
+    summary = replace(_mixed(), conditions=replace(_mixed().conditions, transcript=transcript))
+    assert told in _printed(run_table(summary), 200)
+    assert summary_json(summary)["transcript"] == transcript
 
 
 def test_l4a_says_what_it_is_scored_against() -> None:
