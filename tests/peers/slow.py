@@ -2,7 +2,7 @@
 
 ``break``: its making fails. ``die-<case>``: kills its process when that case begins (told by the case's seed).
 ``hold-<n>``: when its process has begun its n-th case it writes its process id to ``held`` and waits while the file is
-there.
+there. ``budget``: while so many cases are recorded (the number, then the recordings' folder), none begins.
 """
 
 import os
@@ -32,4 +32,13 @@ class Slow(Silent):
             (self._gates / "held").write_text(str(os.getpid()))
             while hold.exists():
                 time.sleep(0.02)
+        while self._spent():
+            time.sleep(0.02)
         super().start(row, prompt, seed)
+
+    def _spent(self) -> bool:
+        try:
+            cases, recordings = (self._gates / "budget").read_text().split(maxsplit=1)
+        except FileNotFoundError:
+            return False
+        return len(list(Path(recordings).glob("*.rec.json"))) >= int(cases)
