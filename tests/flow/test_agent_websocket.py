@@ -67,7 +67,7 @@ def test_an_answer_comes_whole() -> None:
         "type": "start", "version": 1, "prompt": "You are a nurse.", "seed": 7, "sample_rate_hz": 24_000,
     }  # fmt: skip
     assert [kind for kind, _ in peer.sessions[0].told] == ["stop"]
-    assert peer.sessions[0].over
+    assert peer.sessions[0].closed
 
 
 def test_no_prompt_is_sent_as_an_empty_one() -> None:

@@ -5,17 +5,17 @@ A "start" that comes during an answer is looked at when the answer has gone out,
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 import sphn
 from peers.hear_out import hear_out
-from peers.serving import in_thread
+from peers.serving import in_thread, listening, to_its_end
 from peers.voice import MakeVoice
 from pydantic import BaseModel, ConfigDict
-from websockets.asyncio.server import Request, Response, ServerConnection, serve
+from websockets.asyncio.server import Request, Response, ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from dsbif.session.agent import Reply
@@ -95,10 +95,8 @@ class _Running:
         self._make_voice, self._manners = make_voice, manners
         self.sessions: list[Heard] = []
 
-    @asynccontextmanager
-    async def serve(self) -> AsyncIterator[int]:
-        async with serve(self._connected, "127.0.0.1", 0, process_request=self._admit, close_timeout=1) as server:
-            yield next(iter(server.sockets)).getsockname()[1]
+    def serve(self) -> AbstractAsyncContextManager[int]:
+        return listening(self._connected, process_request=self._admit)
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         status = self._manners.refuse or (None if request.path == "/api/chat" else 404)
@@ -107,15 +105,8 @@ class _Running:
     async def _connected(self, socket: ServerConnection) -> None:
         heard = Heard(socket.request.path if socket.request else "")
         self.sessions.append(heard)
-        try:
+        with to_its_end(heard):
             await _Session(socket, heard, self._make_voice, self._manners).run()
-        except ConnectionClosed:
-            pass
-        except Exception as error:
-            heard.faults.append(f"{type(error).__name__}: {error}")
-            raise
-        finally:
-            heard.closed = True
 
 
 class _Session:

@@ -6,22 +6,18 @@ turn detection is checked apart, since the vendor's type of a setup lacks it. ``
 
 import asyncio
 import base64
-import datetime
-import ipaddress
 import json
-import os
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from peers.serving import in_thread
+from peers.certificate import trusted
+from peers.serving import in_thread, listening, to_its_end
 from peers.voice import MakeVoice
-from websockets.asyncio.server import Request, Response, ServerConnection, serve
+from websockets.asyncio.server import Request, Response, ServerConnection
 from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 
@@ -95,33 +91,20 @@ class Peer:
 @contextmanager
 def gemini_peer(make_voice: MakeVoice, manners: Manners | None = None) -> Iterator[Peer]:
     """Serve until the block is left."""
-    running = _Running(make_voice, manners or Manners())
-    before = os.environ.get("SSL_CERT_FILE")
-    with TemporaryDirectory() as folder:
-        context, certificate = _certificate(Path(folder))
-        running.tls = context
-        os.environ["SSL_CERT_FILE"] = str(certificate)
-        try:
-            with in_thread(running.serve) as port:
-                yield Peer(f"https://127.0.0.1:{port}", running.sessions, running.handshakes)
-        finally:
-            os.environ.pop("SSL_CERT_FILE", None) if before is None else os.environ.update(SSL_CERT_FILE=before)
+    with trusted() as tls:
+        running = _Running(make_voice, manners or Manners(), tls)
+        with in_thread(running.serve) as port:
+            yield Peer(f"https://127.0.0.1:{port}", running.sessions, running.handshakes)
 
 
 class _Running:
-    tls: ssl.SSLContext
-
-    def __init__(self, make_voice: MakeVoice, manners: Manners) -> None:
-        self._make_voice, self._manners = make_voice, manners
+    def __init__(self, make_voice: MakeVoice, manners: Manners, tls: ssl.SSLContext) -> None:
+        self._make_voice, self._manners, self._tls = make_voice, manners, tls
         self.sessions: list[Heard] = []
         self.handshakes: list[int] = []
 
-    @asynccontextmanager
-    async def serve(self) -> AsyncIterator[int]:
-        async with serve(
-            self._session, "127.0.0.1", 0, ssl=self.tls, process_request=self._admit, max_size=None, close_timeout=1
-        ) as server:
-            yield next(iter(server.sockets)).getsockname()[1]
+    def serve(self) -> AbstractAsyncContextManager[int]:
+        return listening(self._session, ssl=self._tls, process_request=self._admit, max_size=None)
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         await asyncio.sleep(self._manners.late_s)
@@ -141,15 +124,8 @@ class _Running:
     async def _session(self, socket: ServerConnection) -> None:
         heard = Heard(path=socket.request.path if socket.request else "")
         self.sessions.append(heard)
-        try:
+        with to_its_end(heard):
             await _Session(socket, heard, self._make_voice, self._manners).run()
-        except ConnectionClosed:
-            pass
-        except Exception as error:
-            heard.faults.append(f"{type(error).__name__}: {error}")
-            raise
-        finally:
-            heard.closed = True
 
 
 class _Session:
@@ -292,35 +268,3 @@ def _setup(message: str | bytes) -> dict[str, Any]:
         parsed = types.RealtimeInputConfig.model_validate(detection)
         setup["realtimeInputConfig"] = parsed.model_dump(mode="json", by_alias=True, exclude_none=True)
     return setup
-
-
-def _certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:
-    """A certificate of our own for 127.0.0.1: the server's context, and the file that makes a client trust it."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dsbif tests")])
-    now = datetime.datetime.now(datetime.UTC)
-    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    uses = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign")
-    usage = dict.fromkeys((*uses, "encipher_only", "decipher_only"), False)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(here, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.KeyUsage(digital_signature=True, key_cert_sign=True, **usage), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem, secret = folder / "certificate.pem", folder / "key.pem"
-    pem.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem, secret)
-    return context, pem

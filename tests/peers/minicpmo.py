@@ -8,18 +8,17 @@ import base64
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from peers.hear_out import hear_out
-from peers.serving import in_thread
+from peers.serving import in_thread, listening, to_its_end
 from peers.voice import MakeVoice, Voice
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
-from websockets.asyncio.server import Request, Response, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
+from websockets.asyncio.server import Request, Response, ServerConnection
 
 from dsbif.agents.wire import Rate
 from dsbif.session.agent import AgentAudio, AgentText, Emission, Interrupted, TurnDone
@@ -183,13 +182,11 @@ class _Gateway:
         self._make_voice, self._manners, self._tls = make_voice, manners, tls
         self.sessions: list[Heard] = []
 
-    @asynccontextmanager
-    async def serve(self) -> AsyncIterator[int]:
+    def serve(self) -> AbstractAsyncContextManager[int]:
         self._workers = asyncio.Semaphore(self._manners.workers)
         # As the gateway's own limit: 128 MiB a message.
-        options: dict[str, Any] = {"max_size": 128 * 2**20, "close_timeout": 1, "ssl": self._tls}
-        async with serve(self._connected, "127.0.0.1", 0, process_request=self._admit, **options) as server:
-            yield next(iter(server.sockets)).getsockname()[1]
+        options: dict[str, Any] = {"max_size": 128 * 2**20, "ssl": self._tls}
+        return listening(self._connected, process_request=self._admit, **options)
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         await asyncio.sleep(self._manners.late_s)
@@ -203,15 +200,8 @@ class _Gateway:
         heard = Heard(socket.request.path)
         self.sessions.append(heard)
         serving = self._chat if heard.path == "/ws/chat" else self._duplex
-        try:
+        with to_its_end(heard):
             await serving(socket, heard)
-        except ConnectionClosed:
-            pass
-        except Exception as error:
-            heard.faults.append(f"{type(error).__name__}: {error}")
-            raise
-        finally:
-            heard.closed = True
 
     async def _instead(self, socket: ServerConnection) -> bool:
         """Misbehave in place of an answer."""

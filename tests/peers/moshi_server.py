@@ -7,17 +7,16 @@ misbehave.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import sphn
-from peers.serving import in_thread
+from peers.serving import in_thread, listening, to_its_end
 from peers.voice import MakeVoice
-from websockets.asyncio.server import Request, Response, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
+from websockets.asyncio.server import Request, Response, ServerConnection
 
 from dsbif.session.agent import AgentAudio, AgentText, Emission, Interrupted
 from dsbif.session.pcm import Pcm
@@ -105,11 +104,9 @@ class _Running:
         self._make_voice, self._manners, self._fork = make_voice, manners, fork
         self.sessions: list[Heard] = []
 
-    @asynccontextmanager
-    async def serve(self) -> AsyncIterator[int]:
+    def serve(self) -> AbstractAsyncContextManager[int]:
         self._model = asyncio.Lock()
-        async with serve(self._connected, "127.0.0.1", 0, process_request=self._admit, close_timeout=1) as server:
-            yield next(iter(server.sockets)).getsockname()[1]
+        return listening(self._connected, process_request=self._admit)
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         known = urlsplit(request.path).path == "/api/chat"
@@ -120,19 +117,12 @@ class _Running:
         assert socket.request is not None
         heard = Heard(socket.request.path)
         self.sessions.append(heard)
-        try:
+        with to_its_end(heard):
             if not self._read_address(heard):
                 socket.transport.abort()
                 return
             async with self._model:
                 await _Session(socket, heard, self._make_voice, self._manners, self._fork).run()
-        except ConnectionClosed:
-            pass
-        except Exception as error:
-            heard.faults.append(f"{type(error).__name__}: {error}")
-            raise
-        finally:
-            heard.closed = True
 
     def _read_address(self, heard: Heard) -> bool:
         """Whether the server lives on."""

@@ -7,8 +7,8 @@ them too. ``Manners`` says how it misbehaves.
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
@@ -16,10 +16,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-from peers.serving import in_thread
+from peers.serving import in_thread, listening, to_its_end
 from peers.voice import MakeVoice
 from pydantic import BaseModel, TypeAdapter
-from websockets.asyncio.server import Request, Response, ServerConnection, serve
+from websockets.asyncio.server import Request, Response, ServerConnection
 from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 
@@ -88,9 +88,12 @@ class Peer:
     handshakes: list[int]
 
 
-def openai_peer(make_voice: MakeVoice, manners: Manners | None = None) -> AbstractContextManager[Peer]:
+@contextmanager
+def openai_peer(make_voice: MakeVoice, manners: Manners | None = None) -> Iterator[Peer]:
     """Serve until the block is left."""
-    return _Running(make_voice, manners or Manners()).run()
+    running = _Running(make_voice, manners or Manners())
+    with in_thread(running.serve) as port:
+        yield Peer(f"http://127.0.0.1:{port}/v1", running.sessions, running.handshakes)
 
 
 class _Running:
@@ -99,22 +102,8 @@ class _Running:
         self.sessions: list[Heard] = []
         self.handshakes: list[int] = []
 
-    def run(self) -> AbstractContextManager[Peer]:
-        from contextlib import contextmanager
-
-        @contextmanager
-        def running() -> Iterator[Peer]:
-            with in_thread(self._serve) as port:
-                yield Peer(f"http://127.0.0.1:{port}/v1", self.sessions, self.handshakes)
-
-        return running()
-
-    @asynccontextmanager
-    async def _serve(self) -> AsyncIterator[int]:
-        async with serve(
-            self._session, "127.0.0.1", 0, process_request=self._admit, max_size=None, compression=None, close_timeout=1
-        ) as server:
-            yield next(iter(server.sockets)).getsockname()[1]
+    def serve(self) -> AbstractAsyncContextManager[int]:
+        return listening(self._session, process_request=self._admit, max_size=None, compression=None)
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         await asyncio.sleep(self._manners.late_s)
@@ -136,15 +125,8 @@ class _Running:
     async def _session(self, socket: ServerConnection) -> None:
         heard = Heard(query=parse_qs(urlsplit(socket.request.path).query if socket.request else ""))
         self.sessions.append(heard)
-        try:
+        with to_its_end(heard):
             await _Session(socket, heard, self._make_voice, self._manners).run()
-        except ConnectionClosed:
-            pass
-        except Exception as error:
-            heard.faults.append(f"{type(error).__name__}: {error}")
-            raise
-        finally:
-            heard.closed = True
 
 
 class _Session:

@@ -2,8 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Any, Protocol
+
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 Serve = Callable[[], AbstractAsyncContextManager[int]]
 """Opens the server on a free port of 127.0.0.1 and yields the port."""
@@ -39,3 +43,31 @@ def in_thread(serve: Serve) -> Iterator[int]:
     finally:
         loops[0].call_soon_threadsafe(stop.set)
         thread.join(30)
+
+
+@asynccontextmanager
+async def listening(session: Callable[[ServerConnection], Awaitable[None]], **options: Any) -> AsyncIterator[int]:
+    """A websocket server of its own on a free port of 127.0.0.1, with the options of ``websockets.serve``."""
+    async with serve(session, "127.0.0.1", 0, close_timeout=1, **options) as server:
+        yield next(iter(server.sockets)).getsockname()[1]
+
+
+class Kept(Protocol):
+    """What a peer keeps of one session."""
+
+    faults: list[str]
+    closed: bool
+
+
+@contextmanager
+def to_its_end(heard: Kept) -> Iterator[None]:
+    """A session: that the client goes ends it, and whatever else breaks in it is a fault."""
+    try:
+        yield
+    except ConnectionClosed:
+        pass
+    except Exception as error:
+        heard.faults.append(f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        heard.closed = True

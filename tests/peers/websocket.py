@@ -2,16 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from peers.serving import in_thread
+from peers.serving import in_thread, listening, to_its_end
 from peers.voice import MakeVoice
-from websockets.asyncio.server import Request, Response, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
+from websockets.asyncio.server import Request, Response, ServerConnection
 
 from dsbif.agents.wire import Rate, to_pcm16
 from dsbif.session.agent import AgentAudio, AgentText, Emission, Interrupted, TurnDone
@@ -49,7 +48,7 @@ class Heard:
     pcm: list[bytes] = field(default_factory=list)
     told: list[tuple[str, int]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    over: bool = False
+    closed: bool = False
 
     @property
     def prompt(self) -> str | None:
@@ -87,12 +86,8 @@ class _Running:
         self._make_voice, self._manners = make_voice, manners
         self.sessions: list[Heard] = []
 
-    @asynccontextmanager
-    async def serve(self) -> AsyncIterator[int]:
-        async with serve(
-            self._session, "127.0.0.1", 0, process_request=self._admit, max_size=None, close_timeout=1
-        ) as server:
-            yield next(iter(server.sockets)).getsockname()[1]
+    def serve(self) -> AbstractAsyncContextManager[int]:
+        return listening(self._session, process_request=self._admit, max_size=None)
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         await asyncio.sleep(self._manners.late_s)
@@ -103,15 +98,8 @@ class _Running:
     async def _session(self, socket: ServerConnection) -> None:
         heard = Heard(self._manners.rate_hz)
         self.sessions.append(heard)
-        try:
+        with to_its_end(heard):
             await _Session(socket, heard, self._make_voice, self._manners).run()
-        except ConnectionClosed:
-            pass
-        except Exception as error:
-            heard.faults.append(f"{type(error).__name__}: {error}")
-            raise
-        finally:
-            heard.over = True
 
 
 class _Session:
