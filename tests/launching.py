@@ -14,6 +14,8 @@ from launch.launchdir import Launch, LaunchDir
 from launch.plan import Combination, begin
 
 TESTS = Path(__file__).parent
+SLOW = ("model=custom", "model.target=peers.slow:Slow", "model.name=slow")
+"""An agent that does as files in a folder say, which is given to it as ``+model.gates``."""
 
 
 def combination(folder: Path, *words: str) -> Combination:

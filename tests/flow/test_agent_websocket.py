@@ -6,8 +6,8 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,10 @@ import pytest
 import yaml
 from command import dsbif, summary
 from conftest import REPOSITORY
-from peers.serving import in_thread
+from peers.serving import in_thread, listening
 from peers.talk import Talk, quiet, talk, tone
 from peers.voice import ToneVoice
 from peers.websocket import KEY, Manners, Peer, websocket_peer
-from websockets.asyncio.server import serve
 
 from dsbif.agents.systems import target_of
 from dsbif.agents.websocket import Websocket, WebsocketSettings
@@ -278,12 +277,7 @@ def example() -> Iterator[str]:
     """The page's server, in this process."""
     session = runpy.run_path(str(EXAMPLE))["session"]
 
-    @asynccontextmanager
-    async def serving() -> AsyncIterator[int]:
-        async with serve(session, "127.0.0.1", 0, max_size=None) as server:
-            yield next(iter(server.sockets)).getsockname()[1]
-
-    with in_thread(serving) as port:
+    with in_thread(partial(listening, session, max_size=None)) as port:
         yield f"ws://127.0.0.1:{port}"
 
 

@@ -9,7 +9,7 @@ import wave
 from pathlib import Path
 
 import pytest
-from launching import a_launch, environment
+from launching import SLOW, a_launch, environment
 
 from dsbif.errors import ConfigError
 from dsbif.files import write_text
@@ -61,8 +61,8 @@ def test_twenty_kills_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
     chance = random.Random(5)
     words = (
-        "model=custom", "model.target=peers.slow:Slow", "model.name=slow", f"+model.gates={tmp_path}",
-        "model.rows=1", "subset=full", "model.pacing.gap_s=0.2", "model.pacing.trailing_s=0.2",
+        *SLOW, f"+model.gates={tmp_path}", "model.rows=1", "subset=full", "model.pacing.gap_s=0.2",
+        "model.pacing.trailing_s=0.2",
     )  # fmt: skip
     here, launch = a_launch(tmp_path, *words, shards=4, workers=2, max_requeues=KILLS)
     assert len(cases_of(launch.jobs[0])) == 240
@@ -75,7 +75,7 @@ def test_twenty_kills_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         if kills < KILLS:
             kills += _kill_one(here, chance)
             _allow(tmp_path, (kills + 1) * CASES_A_KILL, recordings)
-        if kills == KILLS:
+        else:
             (tmp_path / "budget").unlink(missing_ok=True)
         _reap()
         if not alive(here) and launch_progress(launch)[0].missing:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from launching import a_launch, combination, command, environment
+from launching import SLOW, a_launch, combination, command, environment
 
 from dsbif.corridor import run
 from dsbif.errors import ConfigError
@@ -21,9 +21,6 @@ from launch.local import alive, cancel, run_local, start_detached
 from launch.plan import begin, cases_of
 from launch.progress import launch_progress
 from launch.resume import resume
-
-SLOW = ("model=custom", "model.target=peers.slow:Slow", "model.name=slow", "role=R4")
-"""Six cases of an agent that takes its time and does as files in a folder say."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +36,10 @@ def until(holds: Callable[[], object], seconds: float = 120.0) -> None:
 
 
 def slow(folder: Path, *words: str, **options: int) -> tuple[LaunchDir, Launch]:
+    """A launch of six cases of ``SLOW``."""
     gates = folder / "gates"
     gates.mkdir(exist_ok=True)
-    return a_launch(folder, *SLOW, f"+model.gates={gates}", *words, **options)
+    return a_launch(folder, *SLOW, "role=R4", f"+model.gates={gates}", *words, **options)
 
 
 def tree(folder: Path) -> dict[str, bytes]:

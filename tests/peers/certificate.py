@@ -2,12 +2,13 @@
 
 import datetime
 import ipaddress
-import os
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import pytest
 
 
 def self_signed() -> ssl.SSLContext:
@@ -19,14 +20,10 @@ def self_signed() -> ssl.SSLContext:
 @contextmanager
 def trusted() -> Iterator[ssl.SSLContext]:
     """A server's context whose certificate clients trust, through SSL_CERT_FILE, until the block is left."""
-    before = os.environ.get("SSL_CERT_FILE")
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         context, certificate = _certificate(Path(folder))
-        os.environ["SSL_CERT_FILE"] = str(certificate)
-        try:
-            yield context
-        finally:
-            os.environ.pop("SSL_CERT_FILE", None) if before is None else os.environ.update(SSL_CERT_FILE=before)
+        patch.setenv("SSL_CERT_FILE", str(certificate))
+        yield context
 
 
 def _certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:

@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 from peers.certificate import trusted
-from peers.serving import in_thread, listening, to_its_end
+from peers.serving import in_thread, listening, or_say_why, to_its_end
 from peers.voice import MakeVoice
 from websockets.asyncio.server import Request, Response, ServerConnection
 from websockets.datastructures import Headers
-from websockets.exceptions import ConnectionClosed
 
 from dsbif.agents.wire import Rate
 from dsbif.session.agent import AgentAudio, AgentText, Emission, Interrupted, TurnDone
@@ -145,7 +144,7 @@ class _Session:
             return
         await self._socket.send(json.dumps(self._manners.no_setup or {"setupComplete": {"sessionId": "s1"}}).encode())
         self._voice = self._make_voice(self._heard.prompt or "")
-        speaker = asyncio.create_task(self._speak_or_say_why())
+        speaker = asyncio.create_task(or_say_why(self._speak, self._socket, self._heard))
         try:
             async for message in self._socket:
                 await self._take(_checked(message, "realtime_input"))
@@ -184,15 +183,6 @@ class _Session:
                 self._socket.transport.abort()
             else:
                 await self._socket.close(code, reason)
-
-    async def _speak_or_say_why(self) -> None:
-        try:
-            await self._speak()
-        except ConnectionClosed:
-            pass
-        except Exception as error:  # noqa: BLE001 - a fault of the peer must not look like a silent agent
-            self._heard.faults.append(f"{type(error).__name__}: {error}")
-            await self._socket.close(1011, "the peer failed")
 
     async def _speak(self) -> None:
         while True:

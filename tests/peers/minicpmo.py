@@ -185,8 +185,7 @@ class _Gateway:
     def serve(self) -> AbstractAsyncContextManager[int]:
         self._workers = asyncio.Semaphore(self._manners.workers)
         # As the gateway's own limit: 128 MiB a message.
-        options: dict[str, Any] = {"max_size": 128 * 2**20, "ssl": self._tls}
-        return listening(self._connected, process_request=self._admit, **options)
+        return listening(self._connected, process_request=self._admit, max_size=128 * 2**20, ssl=self._tls)
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         await asyncio.sleep(self._manners.late_s)

@@ -16,12 +16,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-from peers.serving import in_thread, listening, to_its_end
+from peers.serving import in_thread, listening, or_say_why, to_its_end
 from peers.voice import MakeVoice
 from pydantic import BaseModel, TypeAdapter
 from websockets.asyncio.server import Request, Response, ServerConnection
 from websockets.datastructures import Headers
-from websockets.exceptions import ConnectionClosed
 
 from dsbif.session.agent import AgentAudio, AgentText, Emission, Interrupted, TurnDone
 from dsbif.session.pcm import FRAME_SAMPLES, Pcm
@@ -145,7 +144,7 @@ class _Session:
     async def run(self) -> None:
         await self._emit("session.created", session=self._described({}))
         await self._set_up()
-        speaker = asyncio.create_task(self._speak_or_say_why())
+        speaker = asyncio.create_task(or_say_why(self._speak, self._socket, self._heard))
         try:
             async for message in self._socket:
                 await self._take(self._checked(message))
@@ -215,15 +214,6 @@ class _Session:
                 self._socket.transport.abort()
             else:
                 await self._socket.close(code, reason)
-
-    async def _speak_or_say_why(self) -> None:
-        try:
-            await self._speak()
-        except ConnectionClosed:
-            pass
-        except Exception as error:  # noqa: BLE001 - a fault of the peer must not look like a silent agent
-            self._heard.faults.append(f"{type(error).__name__}: {error}")
-            await self._socket.close(1011, "the peer failed")
 
     async def _speak(self) -> None:
         while True:

@@ -71,3 +71,14 @@ def to_its_end(heard: Kept) -> Iterator[None]:
         raise
     finally:
         heard.closed = True
+
+
+async def or_say_why(speak: Callable[[], Awaitable[None]], socket: ServerConnection, heard: Kept) -> None:
+    """Speak while the session hears: a fault of the peer must not look like a silent agent."""
+    try:
+        await speak()
+    except ConnectionClosed:
+        pass
+    except Exception as error:  # noqa: BLE001 - told to the client, and kept
+        heard.faults.append(f"{type(error).__name__}: {error}")
+        await socket.close(1011, "the peer failed")
